@@ -1,0 +1,36 @@
+# The environment is made on first use; every other target builds on it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-all check bench clean
+
+help: ## say what each target does
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@
+
+run: $(READY) ## run the default experiment; ARGS="algorithm=fedavg pan.A=0.05" overrides settings
+	$(BIN)/python -m fedpan_exp $(ARGS)
+
+test: $(READY) ## the fast tests, in parallel (ARGS="-k pan" chooses)
+	$(BIN)/python -m pytest -n auto $(ARGS)
+
+test-all: $(READY) ## every test, also slow ones and those that fetch real data
+	$(BIN)/python -m pytest -n auto -m "slow or not slow" $(ARGS)
+
+check: $(READY) ## formatting, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(READY) ## speed and memory against a plain torch loop, as ratios
+	$(BIN)/python -m benchmarks $(ARGS)
+
+clean: ## remove the environment and caches (data and runs stay)
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info

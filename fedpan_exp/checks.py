@@ -1,0 +1,39 @@
+"""Refusals that name the setting, the rule and the value in one line."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """Something the user can mend; the message, one line, is the whole report."""
+
+
+class ConfigError(UserError):
+    """A setting that cannot be run."""
+
+
+class DataError(UserError):
+    """A dataset that is missing, cut off or wrong."""
+
+
+def require(holds: bool, setting: str, rule: str, value: object) -> None:
+    if not holds:
+        raise ConfigError(f"{setting} must be {rule}, got {value}")
+
+
+def require_choice(setting: str, value: str, choices: Iterable[str]) -> None:
+    choices = list(choices)
+    if value not in choices:
+        raise ConfigError(f"{setting} must be {listed(choices, 'or')}, got {value}{hint(value, choices)}")
+
+
+def hint(wrong: str, names: Iterable[str]) -> str:
+    """`; did you mean ...?` with the nearest name, or nothing where none is near."""
+    near = difflib.get_close_matches(wrong, list(names), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def listed(names: Iterable[str], last: str = "and") -> str:
+    """a, b and c"""
+    *head, tail = names
+    return f"{', '.join(head)} {last} {tail}" if head else tail

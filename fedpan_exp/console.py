@@ -1,0 +1,86 @@
+"""What the user sees while something runs: a live bar in a terminal, one clean line an event in a log file."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn
+
+console = Console(highlight=False, soft_wrap=True)
+errors = Console(highlight=False, soft_wrap=True, stderr=True)
+
+LOG_LINES = 50  # a log file gets about this many lines of progress, whatever the length of the job
+
+
+def say(topic: str, text: str) -> None:
+    console.print(f"  [bold]{topic:<9}[/bold]", end=" ")
+    console.print(text, markup=False)
+
+
+def warn(text: str) -> None:
+    errors.print(f"fedpan_exp: warning: {text}", markup=False, style="yellow")
+
+
+class Job:
+    """Progress through `total` units of work, shown as a bar or as lines."""
+
+    def __init__(self, total: int, bar: Progress | None, label: str):
+        self.total, self.label, self.done = total, label, 0
+        self._bar = bar
+        self._task = bar.add_task(label, total=total, note="") if bar else None
+        self._started = time.perf_counter()
+        self._lines = 0
+
+    def advance(self, units: int = 1) -> None:
+        self.done += units
+        if self._bar and self._task is not None:
+            self._bar.update(self._task, completed=self.done)
+
+    def note(self, text: str) -> None:
+        """Say where the job stands; in a log file not more often than is worth reading."""
+        text = f"{text}  {clock(self.seconds_left())} left"
+        if self._bar and self._task is not None:
+            self._bar.update(self._task, note=text)
+        elif self.done * LOG_LINES >= self._lines * self.total or self.done == self.total:
+            self._lines = self.done * LOG_LINES // self.total + 1
+            console.print(f"{self.label}  {text}", markup=False)
+
+    def elapsed(self) -> float:
+        return time.perf_counter() - self._started
+
+    def seconds_left(self) -> float:
+        return self.elapsed() * (self.total - self.done) / max(self.done, 1)
+
+
+@contextmanager
+def job(label: str, total: int) -> Iterator[Job]:
+    """Progress with a note beside it, for work that we count ourselves."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[note]}"))
+    with _bar(*columns) as bar:
+        yield Job(total, bar, label)
+
+
+@contextmanager
+def download(label: str, size: int) -> Iterator[Job]:
+    """Progress in bytes."""
+    with _bar(TextColumn("{task.description}"), BarColumn(), DownloadColumn()) as bar:
+        if bar is None:
+            console.print(label, markup=False)
+        yield Job(size, bar, label)
+
+
+@contextmanager
+def _bar(*columns: ProgressColumn) -> Iterator[Progress | None]:
+    if not console.is_terminal:
+        yield None
+        return
+    with Progress(*columns, console=console) as bar:
+        yield bar
+
+
+def clock(seconds: float) -> str:
+    """1:05 or 2:03:40"""
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"

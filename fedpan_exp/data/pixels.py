@@ -1,0 +1,43 @@
+"""From bytes to what a network sees: normalisation and augmentation, on whole batches, on the device."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+class Pixels:
+    """(x / 255 - mean) / std, after a random crop of the padded image and a random flip where asked for."""
+
+    def __init__(
+        self,
+        mean: Sequence[float],
+        std: Sequence[float],
+        crop_padding: int = 0,
+        flip: bool = False,
+        device: torch.device | str = "cpu",
+    ):
+        self.crop_padding, self.flip = crop_padding, flip
+        mean_, std_ = (torch.tensor(values, device=device).view(-1, 1, 1) for values in (mean, std))
+        self._scale, self._shift = 1 / (255 * std_), -mean_ / std_
+
+    def clean(self, x: Tensor) -> Tensor:
+        return x.float().mul_(self._scale).add_(self._shift)
+
+    def varied(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        """For training. The generator lives on the CPU, so that every device meets the same variations."""
+        if self.crop_padding:
+            x = _random_crop(x, self.crop_padding, generator)
+        if self.flip:
+            flips = (torch.rand(len(x), generator=generator) < 0.5).to(x.device)
+            x = torch.where(flips.view(-1, 1, 1, 1), x.flip(3), x)
+        return self.clean(x)
+
+
+def _random_crop(x: Tensor, padding: int, generator: torch.Generator) -> Tensor:
+    """Pad with black, then cut out a window of the old size at a random place in each image."""
+    height, width = x.shape[2:]
+    windows = F.pad(x, (padding,) * 4).unfold(2, height, 1).unfold(3, width, 1)  # a view: [N, C, 2p+1, 2p+1, H, W]
+    places = torch.randint(0, 2 * padding + 1, (2, len(x)), generator=generator).to(x.device)
+    return windows[torch.arange(len(x), device=x.device), :, places[0], places[1]]

@@ -1,0 +1,11 @@
+"""One file per family of networks; the settings dataclass of each is its config schema and builds it."""
+
+from fedpan_exp.models.mlp import MLPSettings
+from fedpan_exp.models.network import ModelSettings, Network, initialise
+from fedpan_exp.models.position import Pan, PositionEncoding, encodings, silent_layers
+from fedpan_exp.models.resnet import ResNetSettings
+from fedpan_exp.models.vgg import VGGSettings
+
+MODELS: dict[str, type[ModelSettings]] = {"mlp": MLPSettings, "vgg": VGGSettings, "resnet": ResNetSettings}
+
+__all__ = ["MODELS", "ModelSettings", "Network", "Pan", "PositionEncoding", "encodings", "initialise", "silent_layers"]

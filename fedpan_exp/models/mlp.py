@@ -1,0 +1,43 @@
+"""The paper's multi-layer perceptron: 784-1024-1024-1024-C."""
+
+from dataclasses import dataclass
+from math import prod
+
+from torch import nn
+
+from fedpan_exp.checks import require
+from fedpan_exp.models.network import ModelSettings, Network, Shape
+from fedpan_exp.models.position import Pan
+from fedpan_exp.neurons.layout import Layout
+
+
+@dataclass
+class MLPSettings(ModelSettings):
+    width: int = 1024
+    depth: int = 3  # hidden layers; 0 is a linear classifier
+
+    def __post_init__(self) -> None:
+        require(self.width >= 1, "model.width", "at least 1", self.width)
+        require(self.depth >= 0, "model.depth", "at least 0", self.depth)
+
+    def build(self, shape: Shape, classes: int, pan: Pan) -> Network:
+        return MLP(prod(shape), self.width, self.depth, classes, pan)
+
+
+class MLP(Network):
+    """fc - PE - ReLU, `depth` times, then the head."""
+
+    def __init__(self, inputs: int, width: int, depth: int, classes: int, pan: Pan):
+        super().__init__()
+        self.body, self.layout = nn.Sequential(), Layout()
+        self.body.add_module("flatten", nn.Flatten())
+        before, fan_in = None, inputs
+        for i in range(1, depth + 1):
+            group = self.layout.group(f"fc{i}", width)
+            self.body.add_module(f"fc{i}", nn.Linear(fan_in, width))
+            self.body.add_module(f"pe{i}", pan.encoding(group, width))
+            self.body.add_module(f"relu{i}", nn.ReLU())
+            self.layout.dense(f"body.fc{i}", before, group)
+            before, fan_in = group, width
+        self.head = nn.Linear(fan_in, classes)
+        self.layout.dense("head", before, None)

@@ -1,0 +1,66 @@
+"""What every network offers the rest of the house."""
+
+import re
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from fedpan_exp.checks import ConfigError, require
+from fedpan_exp.models.position import Pan
+from fedpan_exp.neurons.layout import Layout
+
+Shape = tuple[int, int, int]  # channels, height, width
+
+
+class Network(nn.Module):
+    """A body that computes features and a linear head that classifies them."""
+
+    body: nn.Sequential
+    head: nn.Linear
+    layout: Layout  # which neurons each tensor axis runs over
+
+    def features(self, x: Tensor) -> Tensor:
+        return self.body(x)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.features(x))
+
+
+@dataclass
+class ModelSettings:
+    """What every model's YAML sets: its name and the learning rates that go with it."""
+
+    name: str = ""
+    lr: float = 0.05  # the paper's
+    authors_lr: float = 0.05  # the released code's, taken by fidelity=authors
+
+    def build(self, shape: Shape, classes: int, pan: Pan) -> Network:
+        raise ConfigError(f"model must be one of the options of the group model, got {self.name or 'none'}")
+
+
+def initialise(net: nn.Module, generator: torch.Generator) -> None:
+    """The released code's initialisation, drawn in the order of the layers: encodings do not change it."""
+    for module in net.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu", generator=generator)
+        elif isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=0.01, generator=generator)
+        if isinstance(module, nn.Conv2d | nn.Linear) and module.bias is not None:
+            nn.init.zeros_(module.bias)
+
+
+def norm_layer(kind: str, channels: int) -> nn.Module | None:
+    """`none`, `bn` or `gn<groups>`."""
+    if kind == "none":
+        return None
+    if kind == "bn":
+        return nn.BatchNorm2d(channels)
+    groups = int(kind.removeprefix("gn"))
+    require(channels % groups == 0, "model.norm", f"gn<groups> with groups dividing the width {channels}", kind)
+    return nn.GroupNorm(groups, channels)
+
+
+def check_norm(kind: str) -> None:
+    known = re.fullmatch(r"none|bn|gn[1-9]\d*", kind) is not None
+    require(known, "model.norm", "none, bn or gn<groups> (gn1, gn8, ...)", kind)

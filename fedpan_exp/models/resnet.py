@@ -1,0 +1,99 @@
+"""ResNet for small images (He et al., CVPR 2016): ResNet20 with the paper's widths 64, 128, 256."""
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from fedpan_exp.checks import require
+from fedpan_exp.models.network import ModelSettings, Network, Shape, check_norm, norm_layer
+from fedpan_exp.models.position import Pan
+from fedpan_exp.neurons.layout import Layout
+
+
+@dataclass
+class ResNetSettings(ModelSettings):
+    width: int = 64  # channels of the stem and the first stage; they double from stage to stage
+    blocks: int = 3  # a stage; depth = 6 blocks + 2
+    norm: str = "bn"
+
+    def __post_init__(self) -> None:
+        require(self.width >= 1, "model.width", "at least 1", self.width)
+        require(self.blocks >= 1, "model.blocks", "at least 1", self.blocks)
+        check_norm(self.norm)
+
+    def build(self, shape: Shape, classes: int, pan: Pan) -> Network:
+        return ResNet(shape[0], self.width, self.blocks, classes, self.norm, pan)
+
+
+class ResNet(Network):
+    """Stem, three stages of basic blocks, average pooling, head.
+
+    The channels of one stage's residual stream are one group of neurons: every block adds to the same ones.
+    """
+
+    def __init__(self, channels: int, width: int, blocks: int, classes: int, norm: str, pan: Pan):
+        super().__init__()
+        self.body, self.layout = nn.Sequential(), Layout()
+        stream = self.layout.group("stage1", width)
+        stem = _conv_norm(nn.Conv2d(channels, width, 3, padding=1), norm)
+        _place(self.layout, "body.stem", stem, None, stream)
+        self.body.add_module("stem", stem)
+        if pan.placement == "paper":
+            self.body.add_module("pe", pan.encoding("stem", width))
+        self.body.add_module("relu", nn.ReLU())
+        for stage in (1, 2, 3):
+            for index in range(1, blocks + 1):
+                name = f"block{stage}_{index}"
+                inner = self.layout.group(name, width * 2 ** (stage - 1))
+                after = self.layout.group(f"stage{stage}", width * 2 ** (stage - 1))
+                block = BasicBlock(name, self.layout.sizes[stream], self.layout.sizes[after], norm, pan)
+                block.state_layout(self.layout, f"body.{name}", stream, inner, after)
+                self.body.add_module(name, block)
+                stream = after
+        self.body.add_module("pool", nn.AdaptiveAvgPool2d(1))
+        self.body.add_module("flatten", nn.Flatten())
+        self.head = nn.Linear(self.layout.sizes[stream], classes)
+        self.layout.dense("head", stream, None)
+
+
+class BasicBlock(nn.Module):
+    """relu(conv-norm-PE-relu-conv-norm-PE + shortcut); a projecting shortcut is conv-norm-PE, an identity has none."""
+
+    def __init__(self, name: str, fan_in: int, fan_out: int, norm: str, pan: Pan):
+        super().__init__()
+        stride = 1 if fan_in == fan_out else 2
+        self.unit1 = _conv_norm(nn.Conv2d(fan_in, fan_out, 3, stride, padding=1), norm)
+        self.pe1 = pan.encoding(f"{name}.unit1", fan_out)
+        self.unit2 = _conv_norm(nn.Conv2d(fan_out, fan_out, 3, padding=1), norm)
+        self.pe2 = pan.encoding(f"{name}.unit2", fan_out)
+        self.projects = stride != 1
+        if self.projects:
+            self.projection = _conv_norm(nn.Conv2d(fan_in, fan_out, 1, stride), norm)
+            self.pe_projection = pan.encoding(f"{name}.projection", fan_out)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = nn.functional.relu(self.pe1(self.unit1(x)))
+        shortcut = self.pe_projection(self.projection(x)) if self.projects else x
+        return nn.functional.relu(self.pe2(self.unit2(h)) + shortcut)
+
+    def state_layout(self, layout: Layout, name: str, before: str, inner: str, after: str) -> None:
+        _place(layout, f"{name}.unit1", self.unit1, before, inner)
+        _place(layout, f"{name}.unit2", self.unit2, inner, after)
+        if self.projects:
+            _place(layout, f"{name}.projection", self.projection, before, after)
+
+
+def _conv_norm(conv: nn.Conv2d, norm: str) -> nn.Sequential:
+    unit = nn.Sequential()
+    unit.add_module("conv", conv)
+    layer = norm_layer(norm, conv.out_channels)
+    if layer is not None:
+        conv.bias = None  # the norm layer brings its own
+        unit.add_module("norm", layer)
+    return unit
+
+
+def _place(layout: Layout, name: str, unit: nn.Sequential, before: str | None, after: str) -> None:
+    layout.conv(f"{name}.conv", before, after, bias=unit.conv.bias is not None)
+    if len(unit) > 1:
+        layout.norm(f"{name}.norm", after, unit.norm)

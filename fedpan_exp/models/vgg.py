@@ -1,0 +1,80 @@
+"""VGG (Simonyan & Zisserman, ICLR 2015) as the paper uses it: 3x3 convolutions, few or no hidden FC layers."""
+
+from dataclasses import dataclass, field
+
+from torch import nn
+
+from fedpan_exp.checks import ConfigError, require
+from fedpan_exp.models.network import ModelSettings, Network, Shape, check_norm, norm_layer
+from fedpan_exp.models.position import Pan
+from fedpan_exp.neurons.layout import Layout
+
+
+@dataclass
+class VGGSettings(ModelSettings):
+    convs: str = ""  # widths of the convolutions, M for max-pooling: "64 M 128 M"
+    hidden: list[int] = field(default_factory=list)  # widths of hidden fully connected layers
+    norm: str = "none"
+
+    def __post_init__(self) -> None:
+        words = self.convs.split()
+        known = all(word == "M" or (word.isdigit() and int(word) > 0) for word in words)
+        require(known and words[:1] != ["M"] and bool(words), "model.convs", "widths and M, as in '64 M 128'", self.convs)
+        require(all(width >= 1 for width in self.hidden), "model.hidden", "widths of at least 1", self.hidden)
+        check_norm(self.norm)
+
+    def build(self, shape: Shape, classes: int, pan: Pan) -> Network:
+        _, height, width = shape
+        halvings = self.convs.split().count("M")
+        if min(height, width) >> halvings == 0:
+            raise ConfigError(
+                f"model={self.name} halves the image {halvings} times and needs at least {1 << halvings} pixels a "
+                f"side, got {height}x{width}; choose model=mlp, vgg9 or resnet20, or a dataset of larger images"
+            )
+        return VGG(shape, self.convs.split(), self.hidden, classes, self.norm, pan)
+
+
+class VGG(Network):
+    """conv - norm - PE - ReLU, with max-pooling between, then fc - PE - ReLU, then the head."""
+
+    def __init__(self, shape: Shape, convs: list[str], hidden: list[int], classes: int, norm: str, pan: Pan):
+        super().__init__()
+        self.body, self.layout = nn.Sequential(), Layout()
+        channels, height, width = shape
+        encodings_first = pan.placement == "authors"  # the released code: before the norm
+        before: str | None = None
+        i = pools = 0
+        for word in convs:
+            if word == "M":
+                pools += 1
+                self.body.add_module(f"pool{pools}", nn.MaxPool2d(2))
+                height, width = height // 2, width // 2
+                continue
+            i += 1
+            group = self.layout.group(f"conv{i}", int(word))
+            self.body.add_module(f"conv{i}", nn.Conv2d(channels, int(word), 3, padding=1))
+            self.layout.conv(f"body.conv{i}", before, group)
+            before, channels = group, int(word)
+
+            encoding, normalise = pan.encoding(group, channels), norm_layer(norm, channels)
+            tail: list[tuple[str, nn.Module]] = [(f"pe{i}", encoding)]
+            if normalise is not None:
+                self.layout.norm(f"body.norm{i}", group, normalise)
+                tail.insert(1 if encodings_first else 0, (f"norm{i}", normalise))
+                encoding.removed_by_norm = encodings_first and isinstance(normalise, nn.BatchNorm2d)
+            for name, module in tail:
+                self.body.add_module(name, module)
+            self.body.add_module(f"relu{i}", nn.ReLU())
+
+        self.body.add_module("flatten", nn.Flatten())
+        fan_in, block = channels * height * width, height * width
+        for j, neurons in enumerate(hidden, start=1):
+            group = self.layout.group(f"fc{j}", neurons)
+            self.body.add_module(f"fc{j}", nn.Linear(fan_in, neurons))
+            self.layout.dense(f"body.fc{j}", before, group, block)
+            if pan.placement == "paper":
+                self.body.add_module(f"pe_fc{j}", pan.encoding(group, neurons))
+            self.body.add_module(f"relu_fc{j}", nn.ReLU())
+            before, fan_in, block = group, neurons, 1
+        self.head = nn.Linear(fan_in, classes)
+        self.layout.dense("head", before, None, block)
