@@ -16,6 +16,10 @@ class DataError(UserError):
     """A dataset that is missing, cut off or wrong."""
 
 
+class Diverged(UserError):
+    """A loss or weight that is not finite; the run ends, its records are kept."""
+
+
 def require(holds: bool, setting: str, rule: str, value: object) -> None:
     if not holds:
         raise ConfigError(f"{setting} must be {rule}, got {value}")

@@ -1,0 +1,28 @@
+"""From Hydra's config to an Experiment: where the YAML lies, which dataclasses guard it."""
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig, OmegaConf
+
+from fedpan_exp.algorithms import ALGORITHMS
+from fedpan_exp.experiment import Experiment
+from fedpan_exp.folders import SWEEPS
+from fedpan_exp.models import MODELS
+from fedpan_exp.studies import STUDIES
+
+
+def register() -> None:
+    """Make the schemas and the sweeps known to Hydra, beside the YAML files in conf/."""
+    store = ConfigStore.instance().store
+    store(name="schema", node=Experiment)
+    for group, schemas in (("algorithm", ALGORITHMS), ("model", MODELS), ("study", STUDIES)):
+        for name, schema in schemas.items():
+            store(group=f"{group}/schema", name=name, node=schema, package=group)
+    for sweep in sorted(SWEEPS.glob("*.yaml")):
+        store(group="sweeps", name=sweep.stem, node=OmegaConf.load(sweep), package="_global_")
+
+
+def read(cfg: DictConfig) -> Experiment:
+    """Resolve and check; a refused setting raises ConfigError."""
+    experiment = OmegaConf.to_object(cfg)
+    assert isinstance(experiment, Experiment)
+    return experiment

@@ -1,0 +1,50 @@
+"""An experiment as one typed, checked value; nothing behind it knows of Hydra. Its defaults are in conf/."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from omegaconf import MISSING
+
+from fedpan_exp.algorithms import FedAvg
+from fedpan_exp.checks import require
+from fedpan_exp.data import DatasetSettings
+from fedpan_exp.federation import Scene
+from fedpan_exp.models import ModelSettings, Network, Pan, initialise
+from fedpan_exp.randomness import stream
+from fedpan_exp.tracking.logger import LoggerSettings
+from fedpan_exp.training import FabricSettings, Training
+
+
+@dataclass
+class Experiment:
+    study: Any = MISSING  # one of fedpan_exp.studies: its settings and its run()
+    dataset: DatasetSettings = MISSING
+    model: ModelSettings = MISSING
+    pan: Pan = MISSING
+    algorithm: FedAvg = MISSING
+    fl_scene: Scene = MISSING
+    training: Training = MISSING
+    fabric: FabricSettings = MISSING
+    logger: LoggerSettings = MISSING
+    seed: int = 0
+    eval_every: float = 1  # rounds; below 1: a share of the H rounds
+    fidelity: str = "paper"
+    scale: str = "paper"
+    runs: str = "runs"  # where run folders go
+    rerun: bool = False
+
+    def __post_init__(self) -> None:
+        require(self.eval_every > 0, "eval_every", "above 0", self.eval_every)
+
+    def network(self) -> Network:
+        """The network with its initial weights: the same for every algorithm and PAN setting of a seed."""
+        channels, height, width = self.dataset.shape
+        net = self.model.build((channels, height, width), self.dataset.classes, self.pan)
+        initialise(net, stream(self.seed, "weights"))
+        return net
+
+    def evaluates(self, turn: int) -> bool:
+        """Whether a round ends with a test: every so often, and the last five, whose mean is reported."""
+        H = self.fl_scene.H
+        every = max(1, round(self.eval_every if self.eval_every >= 1 else self.eval_every * H))
+        return turn % every == 0 or turn > H - 5

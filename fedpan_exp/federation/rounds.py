@@ -1,0 +1,113 @@
+"""The round loop: choose clients, train each locally, aggregate, yield."""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from fedpan_exp.algorithms import FedAvg, Server, Upload, Visit
+from fedpan_exp.checks import Diverged
+from fedpan_exp.data import Clients
+from fedpan_exp.federation.scene import Scene
+from fedpan_exp.training import Fit, LocalTrainer
+
+
+@dataclass
+class Round:
+    """One round as it went; the server is live and moves on with the next."""
+
+    index: int  # from 1
+    server: Server
+    clients: list[int]
+    fits: list[Fit] = field(default_factory=list)
+    local_scores: list[tuple[float, float, int]] = field(default_factory=list)  # before, after, samples
+    up_bytes: int = 0
+    down_bytes: int = 0
+    local_seconds: float = 0.0
+    seconds: float = 0.0
+
+    def metrics(self) -> dict[str, float]:
+        samples = sum(fit.samples for fit in self.fits)
+        values = {
+            "train/loss": sum(fit.loss * fit.samples for fit in self.fits) / samples,
+            "train/samples": samples,
+            "train/steps": sum(fit.steps for fit in self.fits),
+            "comm/up_bytes": self.up_bytes,
+            "comm/down_bytes": self.down_bytes,
+            "time/local_s": self.local_seconds,
+            "time/round_s": self.seconds,
+        }
+        held_out = sum(count for *_, count in self.local_scores)
+        if held_out:
+            values["local/pre_acc"] = sum(pre * count for pre, _, count in self.local_scores) / held_out
+            values["local/post_acc"] = sum(post * count for _, post, count in self.local_scores) / held_out
+        return values
+
+
+def federate(
+    algorithm: FedAvg,
+    trainer: LocalTrainer,
+    clients: Clients,
+    scene: Scene,
+    seed: int,
+    track: Callable[[list[int]], Iterable[int]] = iter,
+) -> Iterator[Round]:
+    """Yield every round after aggregation; `track` may watch the clients of a round go by."""
+    net = trainer.net
+    fresh = net.buffers.clone()
+    server = Server(net.weights.clone(), net.buffers.clone(), clients=len(clients))
+    memories: dict[int, dict[str, Tensor]] = {}  # only of clients seen so far
+    algorithm.start(server)
+
+    def uploads(this: Round) -> Iterator[Upload]:
+        for k in track(this.clients):
+            visit = Visit(server, memories.setdefault(k, {}), clients.samples(k))
+            net.load(server.weights, fresh if scene.bn_statistics == "reset" else server.buffers)
+            yield _visit(algorithm, trainer, clients, scene, k, visit, this)
+
+    for turn in range(1, scene.H + 1):
+        began = time.perf_counter()
+        this = Round(turn, server, scene.chosen(len(clients), turn, seed))
+        algorithm.aggregate(server, uploads(this))
+        if scene.bn_statistics == "keep":
+            server.buffers = fresh.clone()
+        if not math.isfinite(server.weights.sum().item()):
+            raise Diverged(_diverged(f"in round {turn}: the averaged weights are not finite", trainer))
+        this.seconds = time.perf_counter() - began
+        yield this
+
+
+def _visit(
+    algorithm: FedAvg, trainer: LocalTrainer, clients: Clients, scene: Scene, k: int, visit: Visit, this: Round
+) -> Upload:
+    """One client: train on its data, measure, pack up."""
+    net, began = trainer.net, time.perf_counter()
+    held_out = clients.held_out(k) if scene.local_test else None
+    before = trainer.evaluate(held_out) if held_out else None
+    fit = trainer.fit(
+        clients.batches(k, this.index, scene.E, scene.B, skip_single=trainer.has_batch_norm),
+        this.index,
+        loss=lambda x, y: algorithm.loss(net, x, y, visit),
+        adjust_gradient=lambda: algorithm.adjust_gradient(net, visit),
+    )
+    if not math.isfinite(fit.loss):
+        raise Diverged(_diverged(f"in round {this.index} at client {k}: the local loss is {fit.loss}", trainer))
+    visit.steps, visit.lr_sum = fit.steps, fit.lr_sum
+    upload = Upload(net.weights, net.buffers, scene.share(visit.samples), algorithm.finish(net, visit))
+    if held_out and before:
+        this.local_scores.append((before.accuracy, trainer.evaluate(held_out).accuracy, before.samples))
+    this.fits.append(fit)
+    this.up_bytes += upload.bytes
+    this.down_bytes += visit.server.weights.nbytes + visit.server.buffers.nbytes
+    this.local_seconds += time.perf_counter() - began
+    return upload
+
+
+def _diverged(what: str, trainer: LocalTrainer) -> str:
+    settings = trainer.settings
+    return (
+        f"diverged {what}; try a smaller training.lr (now {settings.lr:g}) or a bound on the gradient, training.clip "
+        f"(now {settings.clip or 'none'})"
+    )

@@ -1,0 +1,59 @@
+"""The federated scene, in the paper's letters."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from fedpan_exp.checks import require, require_choice
+from fedpan_exp.data import KINDS, Rule
+from fedpan_exp.randomness import stream
+
+
+@dataclass
+class Scene:
+    """Who takes part, how often, and how the data is spread; each setting is documented in conf/fl_scene."""
+
+    K: int = 100
+    R: float = 0.1
+    E: int = 5
+    H: int = 30
+    alpha: float = 0.1
+    B: int = 64
+    partition: str = "dirichlet"
+    shards: int = 2
+    min_samples: int = 5
+    small_clients: str = "repair"
+    local_test: float = 0.0
+    averaging: str = "uniform"
+    bn_statistics: str = "average"
+
+    def __post_init__(self) -> None:
+        for letter in ("K", "E", "H", "B"):
+            value = getattr(self, letter)
+            require(value >= 1, f"fl_scene.{letter}", "at least 1", value)
+        require(0 < self.R <= 1, "fl_scene.R", "in (0, 1]", self.R)
+        require(0 < self.alpha <= 1e6 and math.isfinite(self.alpha), "fl_scene.alpha", "in (0, 1e6]", self.alpha)
+        require_choice("fl_scene.partition", self.partition, KINDS)
+        require(self.shards >= 1, "fl_scene.shards", "at least 1", self.shards)
+        require(self.min_samples >= 1, "fl_scene.min_samples", "at least 1", self.min_samples)
+        require_choice("fl_scene.small_clients", self.small_clients, ("repair", "drop"))
+        require(0 <= self.local_test < 1, "fl_scene.local_test", "in [0, 1)", self.local_test)
+        require_choice("fl_scene.averaging", self.averaging, ("uniform", "by_samples"))
+        require_choice("fl_scene.bn_statistics", self.bn_statistics, ("average", "keep", "reset"))
+
+    def rule(self) -> Rule:
+        return Rule(self.partition, self.K, self.alpha, self.shards, self.min_samples, self.small_clients)
+
+    def invited(self, clients: int) -> int:
+        """How many clients take part in a round."""
+        return max(1, round(self.R * clients))
+
+    def chosen(self, clients: int, turn: int, seed: int) -> list[int]:
+        """The clients of a round: the same ones for every algorithm, model and PAN setting."""
+        order = torch.randperm(clients, generator=stream(seed, "clients", turn))
+        return order[: self.invited(clients)].tolist()
+
+    def share(self, samples: int) -> float:
+        """A client's part in the mean."""
+        return samples if self.averaging == "by_samples" else 1.0

@@ -1,0 +1,1 @@
+"""Run folders in, pictures and tables out; reads files only."""

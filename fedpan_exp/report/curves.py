@@ -1,0 +1,52 @@
+"""Accuracy and loss of one run, round by round."""
+
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from fedpan_exp.tracking.files import read_lines, write_whole
+
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#666666"  # told apart by colour-blind readers too
+
+
+def draw(folder: Path) -> Path | None:
+    """metrics.jsonl -> curves.png; None where there is nothing to draw."""
+    records = read_lines(folder / "metrics.jsonl")
+    if not records:
+        return None
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    accuracy = _series(records, "global/test_acc", scale=100)
+    _line(left, accuracy, BLUE, "global model")
+    for name, label, style in (("local/pre_acc", "local, before", ":"), ("local/post_acc", "local, after", "--")):
+        _line(left, _series(records, name, scale=100), GREY, label, style)
+    if accuracy[1]:
+        best = max(accuracy[1])
+        left.set_title(f"test accuracy: best {best:.2f}%, last {accuracy[1][-1]:.2f}%", fontsize=10)
+    left.set(xlabel="round", ylabel="accuracy (%)")
+    _line(right, _series(records, "train/loss"), ORANGE, "training (local)")
+    _line(right, _series(records, "global/test_loss"), BLUE, "test (global model)")
+    right.set(xlabel="round", ylabel="cross entropy")
+    right.set_title("loss", fontsize=10)
+    for axes in (left, right):
+        axes.grid(alpha=0.3)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.legend(frameon=False, fontsize=8)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.suptitle(folder.name, fontsize=9, color=GREY)
+    path = folder / "curves.png"
+    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=150))
+    return path
+
+
+def _series(records: list[dict], name: str, scale: float = 1) -> tuple[list[int], list[float]]:
+    points = [(record["round"], record[name] * scale) for record in records if name in record]
+    return [turn for turn, _ in points], [value for _, value in points]
+
+
+def _line(axes: Axes, series: tuple[list[int], list[float]], colour: str, label: str, style: str = "-") -> None:
+    if series[0]:
+        marker = "o" if len(series[0]) < 3 else None  # a line of one point cannot be seen
+        axes.plot(*series, color=colour, label=label, linestyle=style, linewidth=1.6, marker=marker)

@@ -1,0 +1,40 @@
+"""Who has which labels: a dot for every client and label, its area the number of samples."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from fedpan_exp.tracking.files import write_whole
+
+SHOWN = 100  # clients; more would only be a smear
+
+
+def draw(folder: Path) -> Path:
+    """partition.csv -> partition.png"""
+    with (folder / "partition.csv").open() as file:
+        header, *rows = csv.reader(file)
+    counts = np.array(rows, dtype=int)[:, 2:]  # [clients, labels]
+    shown = counts[:SHOWN]
+    figure = Figure(figsize=(max(6, 0.11 * len(shown) + 2), max(3.5, 0.16 * shown.shape[1] + 3.2)), layout="constrained")
+    dots, sizes = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
+    client, label = np.nonzero(shown)
+    area = 90 * shown[client, label] / shown.max()
+    dots.scatter(client, label, s=area, c=label, cmap="tab10" if shown.shape[1] <= 10 else "turbo")
+    dots.set(ylabel="label", ylim=(-0.8, shown.shape[1] - 0.2))
+    dots.set_yticks(range(shown.shape[1]) if shown.shape[1] <= 20 else range(0, shown.shape[1], 10))
+    dots.set_title(f"largest dot: {shown.max():,} samples", fontsize=9)
+    sizes.bar(range(len(shown)), shown.sum(1), color="#0072B2", width=0.8)
+    rest = f" (the first {SHOWN} of {len(counts)})" if len(counts) > SHOWN else ""
+    sizes.set(xlabel=f"client{rest}", ylabel="samples", xlim=(-1, len(shown)))
+    sizes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    for axes in (dots, sizes):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.2)
+        axes.set_axisbelow(True)
+    figure.suptitle(folder.name, fontsize=9, color="#666666")
+    path = folder / "partition.png"
+    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=150))
+    return path

@@ -1,0 +1,8 @@
+"""The questions we ask, one file each: a settings dataclass whose run() answers it."""
+
+from typing import Any
+
+from fedpan_exp.studies.federate import Federate
+from fedpan_exp.studies.partition import Partition
+
+STUDIES: dict[str, Any] = {"federate": Federate, "partition": Partition}

@@ -1,0 +1,50 @@
+"""What studies share: data split over clients, and the words to describe a set-up."""
+
+from fedpan_exp.checks import ConfigError
+from fedpan_exp.console import say, warn
+from fedpan_exp.data import Data, Split, split
+from fedpan_exp.experiment import Experiment
+from fedpan_exp.models import Network, encodings, silent_layers
+
+
+def load_and_split(experiment: Experiment) -> tuple[Data, Split]:
+    data = experiment.dataset.load()
+    say("data", f"{experiment.dataset.name}: {len(data.train):,} training and {len(data.test):,} test images")
+    scene = experiment.fl_scene
+    parts = split(data.train.y, scene.rule(), experiment.seed, data.train.users)
+    say("clients", f"{describe_split(parts)}, {scene.partition}; {scene.invited(len(parts.parts))} a round")
+    return data, parts
+
+
+def describe_split(split: Split) -> str:
+    sizes = [len(part) for part in split.parts]
+    words = f"{len(sizes)} with {min(sizes):,} to {max(sizes):,} samples"
+    if split.redraws:
+        words += f", drawn {split.redraws + 1} times to give each enough"
+    if split.moved:
+        words += f", {split.moved} samples moved to clients with too few"
+    if split.dropped:
+        words += f", {split.dropped} with too few samples dropped"
+    return words
+
+
+def describe_network(experiment: Experiment, net: Network) -> None:
+    pan = experiment.pan
+    weights = sum(p.numel() for p in net.parameters())
+    silent = {} if pan.is_off else silent_layers(net)
+    hushed = [layer for layers in silent.values() for layer in layers]
+    speaking = [e.layer for e in encodings(net) if e.layer not in hushed]
+    on = f"PANs {pan.mode}, A={pan.A:g}, T={pan.T:g}, on {' '.join(speaking) or 'no layer'}"
+    say("network", f"{experiment.model.name}, {weights:,} weights; {'PANs off' if pan.is_off else on}")
+    if silent:
+        layers = "; ".join(f"{' '.join(names)} ({reason})" for reason, names in silent.items())
+        warn(f"pan.A={pan.A:g}, but the position encoding has no effect on {layers}")
+
+
+def check_batch_norm(parts: list[int], B: int) -> None:
+    """BatchNorm cannot train on a batch of one sample; such a last batch is skipped, and that is said."""
+    if min(parts) < 2 or B < 2:
+        raise ConfigError("fl_scene.min_samples and fl_scene.B must be at least 2 for a network with BatchNorm, got 1")
+    single = sum(size % B == 1 for size in parts)
+    if single:
+        warn(f"{single} clients have a last batch of one sample; it is skipped, because of BatchNorm")

@@ -1,0 +1,38 @@
+"""Which run is this? A name to read and a hash of the settings that matter for its numbers."""
+
+import json
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+# Where and how it runs, and where it is written to, does not change what a run is.
+NOT_SCIENCE = ("logger", "fabric", "runs", "rerun")
+
+
+def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = ()) -> str:
+    """The same setting gives the same id, however it was launched."""
+    science = {key: value for key, value in settings.items() if key not in (*NOT_SCIENCE, *irrelevant)}
+    science["dataset"] = {key: value for key, value in settings["dataset"].items() if key != "root"}
+    if "pan" in science and is_off(science["pan"]):
+        science["pan"] = "off"  # whatever A, T and mode: the same plain network
+    return blake2b(json.dumps(science, sort_keys=True).encode(), digest_size=4).hexdigest()
+
+
+def run_name(settings: Mapping[str, Any], irrelevant: Sequence[str] = ()) -> str:
+    """federate-mnist-mlp-fedavg-mul0.1-alpha0.1-seed0-1a2b3c4d"""
+    pan, scene = settings["pan"], settings["fl_scene"]
+    words = {
+        "study": settings["study"]["name"],
+        "dataset": settings["dataset"]["name"],
+        "model": settings["model"]["name"],
+        "algorithm": settings["algorithm"]["name"],
+        "pan": "off" if is_off(pan) else f"{pan['mode']}{pan['A']:g}",
+        "fl_scene": f"alpha{scene['alpha']:g}" if "dirichlet" in scene["partition"] else scene["partition"],
+        "seed": f"seed{settings['seed']}",
+    }
+    shown = [word for group, word in words.items() if group not in irrelevant]
+    return "-".join([*shown, run_id(settings, irrelevant)])
+
+
+def is_off(pan: Mapping[str, Any]) -> bool:
+    return pan["mode"] == "off" or pan["A"] == 0 or pan["T"] == 0

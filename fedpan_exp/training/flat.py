@@ -1,0 +1,62 @@
+"""A network whose parameters, and whose buffers, are each one vector."""
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor
+
+from fedpan_exp.models import Network
+
+
+class FlatNet:
+    """Wraps a network so that federated algorithms are vector arithmetic.
+
+    `weights` and `buffers` are the live storage of the network: writing to them changes it, training it changes them.
+    Gradients stay one tensor a parameter, None between steps: as views of a vector they would cost 7-15% a step.
+    """
+
+    def __init__(self, net: Network, forward: Callable[[Tensor], Tensor] | None = None):
+        self.net = net
+        self._forward = forward or net  # Fabric's wrapper, which handles precision
+        self.parameters = list(net.parameters())
+        self.weights = _fuse(self.parameters)
+        # Only what a state dict holds, which leaves position encodings out: they never travel.
+        saved = net.state_dict().keys()
+        floats = [b for name, b in net.named_buffers() if name in saved and b.is_floating_point()]
+        self.buffers = _fuse(floats)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self._forward(x)
+
+    @torch.no_grad()
+    def load(self, weights: Tensor, buffers: Tensor) -> None:
+        self.weights.copy_(weights)
+        self.buffers.copy_(buffers)
+
+    def views(self, vector: Tensor) -> list[Tensor]:
+        """Any vector of the weights' length, in the parameters' shapes."""
+        return _split(vector, self.parameters)
+
+
+def _fuse(tensors: Iterable[Tensor]) -> Tensor:
+    """Move tensors into one vector and make each of them a view of it."""
+    tensors = list(tensors)
+    device = tensors[0].device if tensors else None
+    vector = torch.empty(sum(t.numel() for t in tensors), device=device)
+    for tensor, view in zip(tensors, _split(vector, tensors), strict=True):
+        view.copy_(tensor.detach())
+        tensor.data = view
+    return vector
+
+
+def _split(vector: Tensor, like: list[Tensor]) -> list[Tensor]:
+    pieces = vector.split([t.numel() for t in like])
+    return [_shaped(piece, t) for piece, t in zip(pieces, like, strict=True)]
+
+
+def _shaped(piece: Tensor, like: Tensor) -> Tensor:
+    """Convolution kernels lie channels-last in the vector: that is the faster layout on CPU and GPU."""
+    if like.dim() == 4:
+        outputs, inputs, height, width = like.shape
+        return piece.view(outputs, height, width, inputs).permute(0, 3, 1, 2)
+    return piece.view(like.shape)

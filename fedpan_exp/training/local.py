@@ -1,0 +1,118 @@
+"""The local trainer: Lightning Fabric drives the same module for client after client."""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+from lightning import Fabric
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fedpan_exp.checks import ConfigError
+from fedpan_exp.data import Batch, Images, Pixels
+from fedpan_exp.training.flat import FlatNet
+from fedpan_exp.training.module import Classifier
+
+# Evaluation batches hold about this many numbers in their widest layer: more falls out of a CPU's cache.
+EVALUATION_NUMBERS = {"cpu": 6_000_000, "cuda": 400_000_000}
+LARGEST_EVALUATION_BATCH = 2_000
+
+
+@dataclass
+class FabricSettings:
+    """Passed to lightning.Fabric."""
+
+    accelerator: str = "auto"
+    devices: int = 1
+    precision: str = "32-true"
+
+    def make(self) -> Fabric:
+        try:
+            return Fabric(accelerator=self.accelerator, devices=self.devices, precision=self.precision)  # type: ignore[arg-type]
+        except Exception as error:  # Lightning checks these settings itself, with many kinds of exceptions
+            reason = str(error).strip().splitlines()[0]
+            raise ConfigError(f"fabric must be settings that lightning.Fabric takes, got {self} ({reason})") from None
+
+
+@dataclass
+class Fit:
+    """What one stretch of local training came to."""
+
+    steps: int
+    lr_sum: float  # learning rates added up over the steps: how far a unit gradient would have moved the weights
+    loss: float  # mean over the samples seen
+    samples: int
+
+
+@dataclass
+class Score:
+    accuracy: float
+    loss: float
+    samples: int
+
+
+class LocalTrainer:
+    """Set up once a process, reused for every client."""
+
+    def __init__(self, fabric: Fabric, module: Classifier, pixels: Pixels):
+        self.fabric, self.settings, self.pixels = fabric, module.settings, pixels
+        self._module, self._optimizer = fabric.setup(module, module.optimizer())
+        self.net = FlatNet(module.net, self._module)
+
+    @property
+    def has_batch_norm(self) -> bool:
+        return any(isinstance(module, nn.BatchNorm2d) for module in self.net.net.modules())
+
+    def fit(
+        self,
+        batches: Iterable[Batch],
+        turn: int,
+        loss: Callable[[Tensor, Tensor], Tensor],
+        adjust_gradient: Callable[[], None],
+    ) -> Fit:
+        """Train on the batches with a fresh optimizer. Losses are added up on the device: no waiting in the loop."""
+        self._module.train()
+        self._optimizer.optimizer.state.clear()
+        group = self._optimizer.optimizer.param_groups[0]
+        total = torch.zeros((), device=self.fabric.device)
+        steps = samples = 0
+        lr_sum = 0.0
+        for x, y in batches:
+            group["lr"] = self.settings.lr_at(steps, turn)
+            value = loss(x, y)
+            self.fabric.backward(value)
+            adjust_gradient()
+            if self.settings.clip is not None:
+                nn.utils.clip_grad_norm_(self.net.parameters, self.settings.clip)
+            self._optimizer.step()
+            self._optimizer.zero_grad()
+            total += value.detach() * len(y)
+            steps, samples, lr_sum = steps + 1, samples + len(y), lr_sum + group["lr"]
+        return Fit(steps, lr_sum, total.item() / max(samples, 1), samples)
+
+    @torch.inference_mode()
+    def evaluate(self, images: Images) -> Score:
+        """Accuracy and loss over all samples, not a mean of batch means."""
+        self._module.eval()
+        right = torch.zeros((), dtype=torch.long, device=self.fabric.device)
+        total = torch.zeros((), device=self.fabric.device)
+        size = self.evaluation_batch(images)
+        for x, y in zip(images.x.split(size), images.y.split(size), strict=True):
+            logits = self.net(self.pixels.clean(x))
+            right += (logits.argmax(1) == y).sum()
+            total += F.cross_entropy(logits, y, reduction="sum")
+        return Score(right.item() / len(images), total.item() / len(images), len(images))
+
+    def evaluation_batch(self, images: Images) -> int:
+        """Chosen by the widest activation, which one image is sent through to find."""
+        if not hasattr(self, "_widest"):
+            widths: list[int] = []
+            layers = [m for m in self.net.net.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
+            hooks = [m.register_forward_hook(lambda _m, _x, out: widths.append(out.numel())) for m in layers]
+            self.net(self.pixels.clean(images.x[:1]))
+            for hook in hooks:
+                hook.remove()
+            self._widest = max(widths)
+        numbers = EVALUATION_NUMBERS.get(self.fabric.device.type, EVALUATION_NUMBERS["cuda"])
+        return max(1, min(LARGEST_EVALUATION_BATCH, math.ceil(numbers / self._widest)))

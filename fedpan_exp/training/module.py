@@ -1,0 +1,71 @@
+"""The LightningModule: loss, optimizer, warm-up and metrics, for `lightning.Trainer` and the local trainer alike."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from lightning import LightningModule
+from torch import Tensor
+from torch.nn import functional as F
+
+from fedpan_exp.checks import require, require_choice
+from fedpan_exp.models import Network
+
+
+@dataclass
+class Training:
+    """How a network is trained locally: SGD, started afresh at each visit."""
+
+    lr: float = 0.05
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    clip: float | None = None  # largest norm of the gradient
+    warmup: str = "steps"  # over the first steps of each visit, the first rounds of the run, or none
+    warmup_length: int = 10
+
+    def __post_init__(self) -> None:
+        require(math.isfinite(self.lr) and self.lr > 0, "training.lr", "above 0", self.lr)
+        require(0 <= self.momentum < 1, "training.momentum", "in [0, 1)", self.momentum)
+        require(self.weight_decay >= 0, "training.weight_decay", "at least 0", self.weight_decay)
+        require(self.clip is None or self.clip > 0, "training.clip", "above 0, or null", self.clip)
+        require_choice("training.warmup", self.warmup, ("steps", "rounds", "none"))
+        require(self.warmup_length >= 1, "training.warmup_length", "at least 1", self.warmup_length)
+
+    def lr_at(self, step: int, turn: int = 1) -> float:
+        """The learning rate of a step (from 0) of a round (from 1)."""
+        progress = {"steps": step + 1, "rounds": turn, "none": self.warmup_length}[self.warmup]
+        return self.lr * min(1.0, progress / self.warmup_length)
+
+
+class Classifier(LightningModule):
+    def __init__(self, net: Network, training_settings: Training):
+        super().__init__()
+        self.net, self.settings = net, training_settings
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net(x)
+
+    def training_step(self, batch: tuple[Tensor, Tensor], _: int) -> Tensor:
+        x, y = batch
+        loss = F.cross_entropy(self(x), y)
+        self.log("train/loss", loss, batch_size=len(y))
+        return loss
+
+    def test_step(self, batch: tuple[Tensor, Tensor], _: int) -> None:
+        x, y = batch
+        accuracy = (self(x).argmax(1) == y).float().mean()
+        self.log("global/test_acc", accuracy, batch_size=len(y))  # Lightning weighs by batch size: sample-exact
+
+    def optimizer(self) -> torch.optim.SGD:
+        s = self.settings
+        return torch.optim.SGD(
+            self.parameters(), s.lr, momentum=s.momentum, weight_decay=s.weight_decay, fused=True
+        )
+
+    def configure_optimizers(self) -> Any:
+        optimizer = self.optimizer()
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: self.settings.lr_at(step) / self.settings.lr
+        )
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}

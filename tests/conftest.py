@@ -1,0 +1,84 @@
+"""What tests share: composing an experiment, calling the command line, a small federated world."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from lightning import Fabric
+
+from fedpan_exp import cli, config
+from fedpan_exp.data import Clients, Images, Pixels
+from fedpan_exp.experiment import Experiment
+from fedpan_exp.folders import CONF
+from fedpan_exp.models import Network, initialise
+from fedpan_exp.randomness import stream
+from fedpan_exp.training import Classifier, LocalTrainer, Training
+
+torch.set_num_threads(1)  # the tests run side by side
+os.environ.pop("FEDPAN_DATA", None)
+config.register()
+
+
+def experiment(*overrides: str) -> Experiment:
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return config.read(compose("config", list(overrides)))
+
+
+@dataclass
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def runs(self) -> list[Path]:
+        """Run folders, newest last."""
+        return sorted((p for p in Path("runs").glob("*-*") if p.is_dir()), key=lambda p: p.stat().st_mtime)
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> Callable[..., Outcome]:
+    """python -m fedpan_exp, in this process (importing torch takes longer than the runs) and an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "300")
+
+    def call(*words: str) -> Outcome:
+        monkeypatch.setattr("sys.argv", ["fedpan_exp", *words])
+        capsys.readouterr()
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        captured = capsys.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    return call
+
+
+PLAIN_PIXELS = Pixels([0.0], [1.0])
+
+
+def random_images(samples: int, shape: tuple[int, int, int] = (1, 4, 4), classes: int = 3, seed: int = 0) -> Images:
+    g = stream(seed, "test images")
+    return Images(
+        torch.randint(0, 256, (samples, *shape), dtype=torch.uint8, generator=g),
+        torch.randint(0, classes, (samples,), generator=g),
+    )
+
+
+def clients_of(images: Images, sizes: list[int], local_test: float = 0.0, seed: int = 0) -> Clients:
+    parts = list(torch.arange(sum(sizes)).split(sizes))
+    return Clients(images, PLAIN_PIXELS, parts, local_test, seed)
+
+
+def trainer_of(net: Network, training: Training | None = None) -> LocalTrainer:
+    initialise(net, stream(0, "weights"))
+    module = Classifier(net, training or Training(warmup="none"))
+    return LocalTrainer(Fabric(accelerator="cpu", devices=1), module, PLAIN_PIXELS)

@@ -1,0 +1,74 @@
+"""Batches: indexing, normalisation, augmentation on whole batches."""
+
+import pytest
+import torch
+
+from conftest import PLAIN_PIXELS, clients_of, random_images
+from fedpan_exp.data import Pixels
+from fedpan_exp.randomness import stream
+
+
+def test_an_epoch_shows_every_sample_of_the_client_once():
+    images = random_images(30, shape=(1, 2, 2))
+    clients = clients_of(images, [10, 20])
+    seen = torch.cat([x for x, _ in clients.batches(1, turn=1, E=1, B=8)]).flatten(1)
+    expected = PLAIN_PIXELS.clean(images.x[10:]).flatten(1)
+    assert torch.equal(seen.unique(dim=0), expected.unique(dim=0))
+    assert [len(y) for _, y in clients.batches(1, turn=1, E=2, B=8)] == [8, 8, 4, 8, 8, 4]
+
+
+def test_batches_depend_on_seed_round_and_client_only():
+    clients = clients_of(random_images(40), [20, 20])
+
+    def labels(k, turn):
+        return torch.cat([y for _, y in clients.batches(k, turn, E=2, B=8)])
+
+    first = labels(0, 1)
+    labels(1, 1)
+    torch.manual_seed(1)
+    assert torch.equal(labels(0, 1), first)
+    assert not torch.equal(labels(0, 2), first)
+
+
+def test_a_single_last_sample_can_be_skipped():
+    clients = clients_of(random_images(17), [17])
+    assert [len(y) for _, y in clients.batches(0, 1, E=1, B=8)] == [8, 8, 1]
+    assert [len(y) for _, y in clients.batches(0, 1, E=1, B=8, skip_single=True)] == [8, 8]
+
+
+def test_the_local_test_set_is_held_out():
+    clients = clients_of(random_images(50), [20, 30], local_test=0.2)
+    assert [len(clients.held_out(k)) for k in (0, 1)] == [4, 6]
+    for k, owned in ((0, range(20)), (1, range(20, 50))):
+        assert sorted(torch.cat([clients.train[k], clients.test[k]]).tolist()) == list(owned)
+
+
+def test_normalisation_is_torchvisions():
+    from torchvision.transforms import v2
+
+    x = random_images(5, shape=(3, 6, 6)).x
+    mean, std = (0.4, 0.5, 0.6), (0.2, 0.3, 0.1)
+    theirs = v2.Compose([v2.ToDtype(torch.float32, scale=True), v2.Normalize(mean, std)])
+    torch.testing.assert_close(Pixels(mean, std).clean(x), theirs(x))
+
+
+def test_a_crop_is_a_window_of_the_padded_image():
+    x = random_images(200, shape=(3, 6, 6)).x
+    pixels = Pixels([0.0] * 3, [1 / 255] * 3, crop_padding=2)  # so that values stay what they were
+    varied = pixels.varied(x, stream(0, "crop")).round().to(torch.uint8)
+    padded = torch.nn.functional.pad(x, (2, 2, 2, 2))
+    places = set()
+    for image, whole in zip(varied, padded, strict=True):
+        fits = [(i, j) for i in range(5) for j in range(5) if torch.equal(whole[:, i : i + 6, j : j + 6], image)]
+        assert len(fits) == 1
+        places.add(fits[0])
+    assert len(places) == 25
+
+
+def test_about_half_of_the_images_are_flipped():
+    x = random_images(400, shape=(1, 4, 4)).x
+    varied = Pixels([0.0], [1 / 255], flip=True).varied(x, stream(0, "flip")).round().to(torch.uint8)
+    flipped = (varied == x.flip(3)).flatten(1).all(1)
+    kept = (varied == x).flatten(1).all(1)
+    assert (flipped ^ kept).all()
+    assert flipped.float().mean().item() == pytest.approx(0.5, abs=0.1)

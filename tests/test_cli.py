@@ -1,0 +1,240 @@
+"""The command line: runs that leave whole folders, pairs that are pairs, one line for a mistake."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from safetensors.torch import load_file
+
+from fedpan_exp.tracking.files import read_json, read_lines
+
+SMALL = ("scale=smoke", "model.width=16", "model.depth=2")
+
+
+def test_a_run_leaves_a_whole_folder(command):
+    ended = command(*SMALL, "fl_scene.H=3")
+    assert ended.code == 0, ended.err
+    (folder,) = ended.runs
+    assert folder.name.startswith("federate-digits-mlp-fedavg-mul0.1-alpha0.1-seed0-")
+    files = {"config.yaml", "metrics.jsonl", "summary.json", "status.json", "weights.safetensors", "curves.png"}
+    assert {path.name for path in folder.iterdir()} == files
+
+    records = read_lines(folder / "metrics.jsonl")
+    assert [record["round"] for record in records] == [1, 2, 3]
+    names = {"global/test_acc", "global/test_loss", "train/loss", "comm/up_bytes", "comm/down_bytes", "time/round_s"}
+    assert all(names <= record.keys() for record in records)
+    summary = read_json(folder / "summary.json")
+    accuracies = [record["global/test_acc"] for record in records]
+    assert summary["summary/best_acc"] == max(accuracies)
+    assert summary["summary/last5_acc"] == pytest.approx(sum(accuracies) / 3)
+    status = read_json(folder / "status.json")
+    assert status["status"] == "done"
+    assert status["seed"] == 0
+    assert status["versions"]["torch"]
+    saved = yaml.safe_load((folder / "config.yaml").read_text())
+    assert saved["fl_scene"]["B"] == 64  # resolved
+    assert saved["model"]["width"] == 16
+    assert load_file(folder / "weights.safetensors")["body.fc1.weight"].shape == (16, 64)
+    assert "round 3/3" in ended.out
+    assert str(folder) in ended.out
+
+
+def test_the_same_setting_is_not_run_twice_unless_asked(command):
+    first = command(*SMALL)
+    before = (first.runs[0] / "metrics.jsonl").read_text()
+    again = command(*SMALL, "logger=none", "dataset.root=elsewhere")  # neither changes what the run is
+    assert again.code == 0
+    assert "already done; rerun=true runs it again" in again.out
+    assert (first.runs[0] / "metrics.jsonl").read_text() == before
+    forced = command(*SMALL, "rerun=true")
+    assert len(forced.runs) == 1
+    assert "round 2/2" in forced.out
+    timeless = [{k: v for k, v in json.loads(line).items() if "time/" not in k} for line in before.splitlines()]
+    assert [
+        {k: v for k, v in record.items() if "time/" not in k}
+        for record in read_lines(forced.runs[0] / "metrics.jsonl")
+    ] == timeless
+
+
+def results(folder: Path) -> tuple[list[dict], dict]:
+    records = [{k: v for k, v in r.items() if "time/" not in k} for r in read_lines(folder / "metrics.jsonl")]
+    return records, load_file(folder / "weights.safetensors")
+
+
+def test_amplitude_zero_is_off_bit_for_bit(command):
+    ends = []
+    for words in (("pan=off",), ("pan=add", "pan.A=0"), ("pan=mul", "pan.A=0", "pan.T=7")):
+        ended = command(*SMALL, *words, "rerun=true")
+        assert ended.code == 0, ended.err
+        assert len(ended.runs) == 1  # one identity: PANs off
+        ends.append(results(ended.runs[0]))
+    for records, weights in ends[1:]:
+        assert records == ends[0][0]
+        assert all(weights[name].equal(tensor) for name, tensor in ends[0][1].items())
+
+
+def test_pans_on_and_off_are_paired(command, monkeypatch):
+    """Same initial weights, clients and batches; other results."""
+    seen: dict[str, list] = {}
+
+    def spy(name):
+        from fedpan_exp.data import Clients
+        from fedpan_exp.federation import rounds
+
+        seen[name] = []
+        batches, federate = Clients.batches, rounds.LocalTrainer.fit
+
+        def watched(self, k, turn, *rest, **more):
+            for x, y in batches(self, k, turn, *rest, **more):
+                seen[name].append((k, turn, x.sum().item(), y.tolist()))
+                yield x, y
+
+        def first_weights(self, *rest, **more):
+            seen[name].append(self.net.weights.clone()) if not seen[name] else None
+            return federate(self, *rest, **more)
+
+        monkeypatch.setattr(Clients, "batches", watched)
+        monkeypatch.setattr(rounds.LocalTrainer, "fit", first_weights)
+        ended = command(*SMALL, f"pan={name}")
+        monkeypatch.undo()
+        return results(ended.runs[-1])[1]
+
+    cwd = Path.cwd()
+    off, on = spy("off"), None
+    monkeypatch.chdir(cwd)
+    on = spy("mul")
+    assert seen["off"][0].equal(seen["mul"][0])
+    assert seen["off"][1:] == seen["mul"][1:]
+    assert len(seen["off"]) > 5
+    assert not off["head.weight"].equal(on["head.weight"])
+
+
+BAD = [
+    ("pan.A=-1", "pan.A must be at least 0, got -1.0"),
+    ("pan.A=abc", "pan.A must be a number, got abc"),
+    ("pan.Z=1", "pan.Z is not a setting; pan has mode, A, T and placement"),
+    ("pan.mode=sub", "pan.mode must be off, add or mul, got sub"),
+    ("pan=off pan.A=0.1", "pan.A must be 0 with pan=off (or choose pan=add, pan=mul), got 0.1"),
+    ("fl_scene.K=0", "fl_scene.K must be at least 1, got 0"),
+    ("fl_scene.R=2", "fl_scene.R must be in (0, 1], got 2.0"),
+    ("fl_scene.E=0", "fl_scene.E must be at least 1, got 0"),
+    ("fl_scene.E=1.5", "fl_scene.E must be a whole number, got 1.5"),
+    ("fl_scene.alpha=0", "fl_scene.alpha must be in (0, 1e6], got 0.0"),
+    ("fl_scene.K=1000", "fl_scene.K must be at most 287 (1,437 samples, at least fl_scene.min_samples=5 a client), got 1000"),
+    ("fl_scene.partition=natural", "fl_scene.partition must be other than natural for a dataset that does not know its users"),
+    ("fl_scene.partition=shard", "fl_scene.partition must be dirichlet, dirichlet_class, iid, shards or natural, got shard; did you mean shards?"),
+    ("algorithm=typo", "algorithm must be fedavg, got typo"),
+    ("dataset=mnst", "dataset must be cifar10, digits, fashion_mnist or mnist, got mnst; did you mean mnist?"),
+    ("seeds=1", "seeds is not a setting; did you mean seed?"),
+    ("pan.A", "cannot read 'pan.A'; settings are written name=value, as in pan.A=0.1"),
+    ("model=vgg11", "model=vgg11 halves the image 5 times and needs at least 32 pixels a side, got 8x8; choose model=mlp, vgg9 or resnet20, or a dataset of larger images"),
+    ("model=resnet20 model.norm=gn7", "model.norm must be gn<groups> with groups dividing the width 64, got gn7"),
+    ("model=vgg9 model.norm=ln", "model.norm must be none, bn or gn<groups> (gn1, gn8, ...), got ln"),
+    ("model=resnet20 fl_scene.B=1", "fl_scene.min_samples and fl_scene.B must be at least 2 for a network with BatchNorm, got 1"),
+    ("training.lr=0", "training.lr must be above 0, got 0.0"),
+    ("sweeps=typo", "sweeps must be A or alpha, got typo"),
+    ("runs=/proc/nowhere", "runs must be a folder that can be written, got /proc/nowhere (No such file or directory)"),
+    ("dataset=mnist dataset.root=/proc/nowhere", "dataset.root must be a folder that can be written, got /proc/nowhere (No such file or directory)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "line"), BAD)
+def test_a_mistake_gets_one_line_and_leaves_nothing(command, words, line):
+    ended = command("dataset=digits", *words.split())
+    assert ended.code == 1
+    assert ended.err == f"fedpan_exp: {line}\n"
+    assert not list(Path.cwd().iterdir())
+
+
+def test_an_unreadable_data_file(command):
+    raw = Path("data/MNIST/raw")
+    raw.mkdir(parents=True)
+    for name in ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"):
+        (raw / name).write_bytes(b"\0\0\x08\x01\0\0\0\x09cut")
+    ended = command()
+    assert ended.code == 1
+    assert ended.err == (
+        "fedpan_exp: data/MNIST/raw/train-images-idx3-ubyte is cut off: 3 of 9 bytes; replace it or delete it to "
+        "fetch it again\n"
+    )
+    assert not Path("runs").exists()
+
+
+def test_a_diverging_run_ends_with_its_records(command):
+    ended = command(*SMALL, "training.lr=1e6", "training.warmup=none", "fl_scene.H=20", "pan.A=0.5")
+    assert ended.code == 1
+    assert ended.err.startswith("fedpan_exp: diverged in round ")
+    assert "training.clip" in ended.err
+    (folder,) = ended.runs
+    status = read_json(folder / "status.json")
+    assert status["status"] == "diverged"
+    assert "diverged in round" in status["reason"]
+    again = command(*SMALL, "training.lr=1e6", "training.warmup=none", "fl_scene.H=20", "pan.A=0.5")
+    assert "already diverged" in again.out
+
+
+def test_a_silent_encoding_is_said_once_at_the_start(command):
+    ended = command(*SMALL, "pan.T=8", "fl_scene.H=1")
+    assert ended.code == 0
+    assert ended.err == (
+        "fedpan_exp: warning: pan.A=0.1, but the position encoding has no effect on fc1 fc2 (T=8 makes every sine 0 "
+        "at width 16)\n"
+    )
+
+
+def test_resnet_takes_small_grey_images(command):
+    ended = command("scale=smoke", "model=resnet20", "model.width=4", "fl_scene.H=1")
+    assert ended.code == 0, ended.err
+
+
+def test_a_sweep_goes_on_after_a_mistake(command):
+    ended = command(*SMALL, "-m", "pan.A=-1,0.2", "fl_scene.H=1")
+    assert ended.code == 1
+    assert ended.err.startswith("fedpan_exp: pan.A must be at least 0, got -1.0\n")
+    assert [folder.name[:30] for folder in ended.runs] == ["federate-digits-mlp-fedavg-mul"]
+
+
+def test_the_partition_study_draws_and_writes_a_table(command):
+    ended = command("study=partition", "dataset=digits", "fl_scene.K=12")
+    assert ended.code == 0, ended.err
+    (folder,) = ended.runs
+    header, *rows = (folder / "partition.csv").read_text().splitlines()
+    assert header.startswith("client,samples,label_0")
+    assert sum(int(row.split(",")[1]) for row in rows) == 1437
+    assert len(rows) == 12
+    assert (folder / "partition.png").read_bytes().startswith(b"\x89PNG")
+    same = command("study=partition", "dataset=digits", "fl_scene.K=12", "pan=off", "model=vgg9")
+    assert "already done" in same.out
+
+
+def test_help_teaches(command):
+    ended = command("--help")
+    assert ended.code == 0
+    for words in ("python -m fedpan_exp", "fl_scene", "* mul", "vgg9", "study=partition", "--cfg job"):
+        assert words in ended.out
+    assert ended.out.count("  python -m fedpan_exp") >= 5
+
+
+def test_it_runs_as_a_module_and_as_a_script(tmp_path):
+    script = Path(sys.executable).with_name("fedpan-exp")
+    for start in ([sys.executable, "-m", "fedpan_exp"], [str(script)]):
+        ended = subprocess.run(
+            [*start, *SMALL, "fl_scene.H=1", "pan.A=-1"], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert ended.returncode == 1
+        assert ended.stderr == "fedpan_exp: pan.A must be at least 0, got -1.0\n"
+        assert not list(tmp_path.iterdir())
+
+
+def test_offline_wandb_holds_every_round(command):
+    ended = command(*SMALL, "logger=wandb", "logger.mode=offline")
+    assert ended.code == 0, ended.err
+    (folder,) = ended.runs
+    (log,) = folder.glob("wandb/offline-run-*/run-*.wandb")
+    wandb = Path(sys.executable).with_name("wandb")
+    shown = subprocess.run([str(wandb), "leet", "inspect", "--json", str(log)], capture_output=True, text=True)
+    for record in read_lines(folder / "metrics.jsonl"):
+        assert str(record["global/test_acc"]) in shown.stdout

@@ -1,0 +1,60 @@
+"""Every YAML composes into a checked experiment."""
+
+import pytest
+import yaml
+from hydra import compose, initialize_config_dir
+
+from conftest import experiment
+from fedpan_exp import config
+from fedpan_exp.folders import CONF, SWEEPS
+
+OPTIONS = [(folder.name, path.stem) for folder in CONF.iterdir() if folder.is_dir() for path in folder.glob("*.yaml")]
+
+
+@pytest.mark.parametrize(("group", "option"), sorted(OPTIONS))
+def test_every_option_composes(group, option):
+    made = experiment(f"{group}={option}")
+    part = getattr(made, group)
+    assert getattr(part, "name", option) == option
+
+
+@pytest.mark.parametrize("sweep", sorted(path.stem for path in SWEEPS.glob("*.yaml")))
+def test_every_sweep_is_a_multirun_of_settings_that_exist(sweep):
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = compose("config", [f"sweeps={sweep}"], return_hydra_config=True)
+        assert cfg.hydra.mode.name == "MULTIRUN"
+        for setting, values in cfg.hydra.sweeper.params.items():
+            for value in str(values).split(","):
+                config.read(compose("config", [f"{setting}={value}"]))
+
+
+@pytest.mark.parametrize("path", [*CONF.rglob("*.yaml"), *SWEEPS.glob("*.yaml")], ids=lambda path: path.name)
+def test_every_yaml_opens_by_saying_what_it_is(path):
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("# @package")]
+    assert lines[0].startswith("# ")
+    assert yaml.safe_load(path.read_text())
+
+
+def test_datasets_choose_the_papers_network_and_the_command_line_wins():
+    assert experiment("dataset=cifar10").model.name == "vgg11"
+    assert experiment("dataset=mnist").model.name == "mlp"
+    assert experiment("dataset=cifar10", "model=vgg9").model.name == "vgg9"
+    assert experiment("scale=smoke").dataset.name == "digits"
+
+
+def test_authors_fidelity_and_single_settings_over_it():
+    authors = experiment("fidelity=authors", "dataset=cifar10")
+    assert (authors.training.lr, authors.training.clip, authors.training.weight_decay) == (0.03, 100.0, 1e-5)
+    assert (authors.training.warmup, authors.pan.placement) == ("rounds", "authors")
+    assert (authors.fl_scene.local_test, authors.fl_scene.small_clients) == (0.2, "drop")
+    assert experiment("fidelity=authors", "dataset=cifar10", "model.lr=0.2").training.lr == 0.2
+    assert experiment("fidelity=authors", "training.clip=null").training.clip is None
+    paper = experiment("dataset=cifar10")
+    assert (paper.training.lr, paper.training.clip, paper.training.weight_decay) == (0.05, None, 0.0)
+
+
+def test_evaluation_every_so_often_and_in_the_last_five_rounds():
+    often = experiment("eval_every=10", "fl_scene.H=30")
+    assert [turn for turn in range(1, 31) if often.evaluates(turn)] == [10, 20, 26, 27, 28, 29, 30]
+    share = experiment("eval_every=0.05", "fl_scene.H=100")
+    assert [turn for turn in range(1, 16) if share.evaluates(turn)] == [5, 10, 15]

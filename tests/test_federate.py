@@ -1,0 +1,203 @@
+"""The round loop against independent computations."""
+
+import copy
+
+import lightning
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from conftest import PLAIN_PIXELS, clients_of, random_images, trainer_of
+from fedpan_exp.algorithms import FedAvg, Upload, average
+from fedpan_exp.checks import Diverged
+from fedpan_exp.federation import Scene, federate
+from fedpan_exp.models import Pan
+from fedpan_exp.models.mlp import MLP
+from fedpan_exp.models.resnet import ResNet
+from fedpan_exp.training import Classifier, FlatNet, Training
+
+
+def small_net(pan: Pan | None = None) -> MLP:
+    return MLP(16, 8, 2, 3, pan or Pan("mul", A=0.3))
+
+
+def scene(**changes) -> Scene:
+    return Scene(**{"K": 2, "R": 1.0, "E": 1, "H": 1, "B": 8, **changes})
+
+
+def run(trainer, clients, scene, algorithm=None):
+    *_, last = federate(algorithm or FedAvg(), trainer, clients, scene, seed=0)
+    return last
+
+
+def plain_client(net: nn.Module, batches, momentum=0.9, lr=0.05) -> list[torch.Tensor]:
+    """SGD with momentum, written out."""
+    velocity = [torch.zeros_like(p) for p in net.parameters()]
+    for x, y in batches:
+        net.zero_grad()
+        F.cross_entropy(net(x), y).backward()
+        with torch.no_grad():
+            for p, v in zip(net.parameters(), velocity, strict=True):
+                v.mul_(momentum).add_(p.grad)
+                p.sub_(lr * v)
+    return [p.detach().clone() for p in net.parameters()]
+
+
+@pytest.mark.parametrize(("averaging", "shares"), [("uniform", (0.5, 0.5)), ("by_samples", (0.4, 0.6))])
+def test_two_clients_two_steps_as_worked_out_by_hand(averaging, shares):
+    clients = clients_of(random_images(25), [10, 15])  # two batches of at most 8 each
+    trainer = trainer_of(small_net())
+    start = copy.deepcopy(trainer.net.net)
+    last = run(trainer, clients, scene(averaging=averaging))
+    locals_ = [plain_client(copy.deepcopy(start), clients.batches(k, 1, E=1, B=8)) for k in (0, 1)]
+    for k, values in enumerate(zip(trainer.net.views(last.server.weights), *locals_, strict=True)):
+        ours, first, second = values
+        torch.testing.assert_close(ours, shares[0] * first + shares[1] * second, msg=f"parameter {k}")
+    assert [fit.steps for fit in last.fits] == [2, 2]
+
+
+def test_one_client_always_chosen_is_centralized_training_with_lightning():
+    """Each round starts its optimizer afresh, so one round of E epochs is one fit of E epochs; step for step."""
+    clients = clients_of(random_images(40), [40])
+    settings = Training(warmup="steps", warmup_length=6)
+    trainer = trainer_of(small_net(), settings)
+    module = Classifier(copy.deepcopy(trainer.net.net), settings)
+    batches = list(clients.batches(0, 1, E=3, B=8))
+    last = run(trainer, clients, scene(K=1, E=3))
+
+    lightning.Trainer(
+        max_epochs=1,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    ).fit(module, torch.utils.data.DataLoader(batches, batch_size=None, shuffle=False))
+    for ours, theirs in zip(trainer.net.views(last.server.weights), module.net.parameters(), strict=True):
+        assert torch.equal(ours, theirs.detach())
+    assert last.fits[0].lr_sum == pytest.approx(sum(settings.lr_at(step) for step in range(15)))
+
+
+def test_clip_and_weight_decay_reach_the_optimizer():
+    clients = clients_of(random_images(8), [8])
+    free, bound, decayed = (
+        trainer_of(small_net(), Training(warmup="none", momentum=0.0, **changes))
+        for changes in ({}, {"clip": 1e-3}, {"weight_decay": 0.5})
+    )
+    start = free.net.weights.clone()
+    moves = [run(trainer, clients, scene(K=1)).server.weights - start for trainer in (free, bound, decayed)]
+    assert moves[1].norm().item() == pytest.approx(1e-3 * 0.05, rel=1e-3)
+    torch.testing.assert_close(moves[2], moves[0] - 0.05 * 0.5 * start)
+
+
+def test_warm_up_by_rounds():
+    rounds = Training(lr=0.1, warmup="rounds", warmup_length=4)
+    assert [rounds.lr_at(step, turn) for turn in (1, 2, 8) for step in (0, 9)] == pytest.approx(
+        [0.025, 0.025, 0.05, 0.05, 0.1, 0.1]
+    )
+    steps = Training(lr=0.1, warmup="steps", warmup_length=4)
+    assert [steps.lr_at(step, turn=3) for step in (0, 1, 3, 9)] == pytest.approx([0.025, 0.05, 0.1, 0.1])
+
+
+def test_the_mean_is_taken_as_uploads_come():
+    vectors = torch.randn(4, 10)
+    uploads = (Upload(v, v[:2], share, {"extra": v}) for v, share in zip(vectors, (1.0, 2.0, 3.0, 4.0), strict=True))
+    mean = average(uploads)
+    expected = (vectors * torch.tensor([0.1, 0.2, 0.3, 0.4])[:, None]).sum(0)
+    torch.testing.assert_close(mean.weights, expected)
+    torch.testing.assert_close(mean.buffers, expected[:2])
+    torch.testing.assert_close(mean.extra["extra"], expected)
+
+
+def batch_norm_world(**changes):
+    images = random_images(24, shape=(1, 8, 8))
+    trainer = trainer_of(ResNet(1, 4, 1, 3, "bn", Pan()))
+    fresh = trainer.net.buffers.clone()
+    return trainer, fresh, clients_of(images, [12, 12]), scene(H=2, B=4, **changes)
+
+
+def test_batch_norm_statistics_are_averaged_kept_or_reset():
+    ends = {}
+    for choice in ("average", "keep", "reset"):
+        trainer, fresh, clients, its_scene = batch_norm_world(bn_statistics=choice)
+        ends[choice] = run(trainer, clients, its_scene).server
+    assert torch.equal(ends["keep"].buffers, fresh)
+    assert not torch.equal(ends["average"].buffers, fresh)
+    assert not torch.equal(ends["average"].buffers, ends["reset"].buffers)
+    # Training uses the statistics of the batch, so the choice shows in evaluation only.
+    for choice in ("keep", "reset"):
+        assert torch.equal(ends[choice].weights, ends["average"].weights)
+
+
+def test_average_is_the_mean_of_what_the_clients_measured():
+    trainer, _, clients, its_scene = batch_norm_world()
+    its_scene.H = 1
+
+    class Spy(FedAvg):
+        def aggregate(self, server, uploads):
+            seen = []
+            super().aggregate(server, (seen.append(u.buffers.clone()) or u for u in uploads))
+            torch.testing.assert_close(server.buffers, torch.stack(seen).mean(0))
+            server.memory["checked"] = torch.ones(1)
+
+    assert "checked" in run(trainer, clients, its_scene, Spy()).server.memory
+
+
+def test_a_last_batch_of_one_sample_does_not_break_batch_norm():
+    trainer = trainer_of(ResNet(1, 4, 1, 3, "bn", Pan()))
+    clients = clients_of(random_images(9, shape=(1, 4, 4)), [9])
+    last = run(trainer, clients, scene(K=1, B=4))
+    assert last.fits[0].steps == 2
+
+
+def test_a_loss_that_is_not_finite_ends_the_run_naming_round_and_client():
+    trainer = trainer_of(small_net(), Training(lr=1e20, warmup="none"))
+    clients = clients_of(random_images(64), [32, 32])
+    with pytest.raises(Diverged, match=r"in round \d+ at client \d.*training.lr \(now 1e\+20\).*training.clip"):
+        run(trainer, clients, scene(H=3, E=3))
+
+
+def test_evaluation_counts_samples_not_batches(monkeypatch):
+    trainer = trainer_of(small_net())
+    images = random_images(2 * 300 + 7)
+    monkeypatch.setattr("fedpan_exp.training.local.LARGEST_EVALUATION_BATCH", 300)
+    score = trainer.evaluate(images)
+    logits = trainer.net.net.eval()(PLAIN_PIXELS.clean(images.x))
+    assert score.accuracy == pytest.approx((logits.argmax(1) == images.y).double().mean().item())
+    assert score.loss == pytest.approx(F.cross_entropy(logits, images.y).item(), rel=1e-5)
+
+
+def test_local_accuracy_before_and_after_training():
+    images = random_images(200, classes=2)
+    clients = clients_of(images, [100, 100], local_test=0.5)
+    last = run(trainer_of(small_net()), clients, scene(local_test=0.5))
+    metrics = last.metrics()
+    assert 0 <= metrics["local/pre_acc"] <= 1
+    assert metrics["local/post_acc"] >= 0
+    assert "local/pre_acc" not in run(trainer_of(small_net()), clients_of(images, [100, 100]), scene()).metrics()
+
+
+def test_what_a_round_costs_is_counted():
+    trainer = trainer_of(ResNet(1, 4, 1, 3, "bn", Pan("mul", A=0.1)))
+    net = trainer.net
+    last = run(trainer, clients_of(random_images(24, shape=(1, 8, 8)), [12, 12]), scene())
+    travelling = [t for t in net.net.state_dict().values() if t.is_floating_point()]
+    size = 4 * sum(t.numel() for t in travelling)
+    metrics = last.metrics()
+    assert metrics["comm/up_bytes"] == metrics["comm/down_bytes"] == 2 * size
+    assert metrics["train/samples"] == 24
+
+
+def test_the_flat_vectors_are_the_network():
+    net = ResNet(1, 4, 1, 3, "bn", Pan())
+    state = copy.deepcopy(net.state_dict())
+    flat = FlatNet(net)
+    assert all(torch.equal(tensor, state[name]) for name, tensor in net.state_dict().items())
+    flat.weights.zero_()
+    flat.buffers.fill_(7.0)
+    assert all(not p.any() for p in net.parameters())
+    assert all((b == 7).all() for b in net.buffers() if b.is_floating_point())
+    for view, parameter in zip(flat.views(torch.arange(flat.weights.numel()).float()), net.parameters(), strict=True):
+        parameter.data.copy_(view)
+    assert torch.equal(flat.weights, torch.arange(flat.weights.numel()).float())

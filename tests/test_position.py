@@ -1,0 +1,80 @@
+"""Position encodings: the formula, the switch, and that they never travel."""
+
+import math
+
+import pytest
+import torch
+
+from conftest import experiment
+from fedpan_exp.models import Pan, silent_layers
+from fedpan_exp.models.mlp import MLP
+from fedpan_exp.models.position import PositionEncoding
+from fedpan_exp.training import FlatNet
+
+
+def test_values_follow_the_papers_formula():
+    expected = [0.3 * math.sin(2 * math.pi * 2 * j / 10) for j in range(10)]
+    added = PositionEncoding("fc1", 10, "add", A=0.3, T=2.0).values
+    multiplied = PositionEncoding("fc1", 10, "mul", A=0.3, T=2.0).values
+    torch.testing.assert_close(added, torch.tensor(expected))
+    torch.testing.assert_close(multiplied, 1 + torch.tensor(expected))
+
+
+def test_each_channel_gets_its_value():
+    h = torch.randn(2, 4, 3, 3)
+    added = PositionEncoding("conv1", 4, "add", A=0.5, T=1.0)
+    for j, e in enumerate([0.0, 0.5, 0.0, -0.5]):
+        torch.testing.assert_close(added(h)[:, j], h[:, j] + e)
+    multiplied = PositionEncoding("conv1", 4, "mul", A=0.5, T=1.0)
+    torch.testing.assert_close(multiplied(h)[:, 1], h[:, 1] * 1.5)
+
+
+@pytest.mark.parametrize("pan", [Pan("add", A=0.0), Pan("mul", A=0.0), Pan("mul", A=0.5, T=0.0)])
+def test_a_neutral_encoding_is_the_plain_network(pan):
+    x = torch.randn(5, 1, 4, 4)
+    nets = [MLP(16, 8, 2, 3, p) for p in (pan, Pan())]
+    nets[1].load_state_dict(nets[0].state_dict())
+    assert torch.equal(nets[0](x), nets[1](x))
+
+
+def test_the_encoding_never_travels():
+    net = MLP(16, 8, 2, 3, Pan("mul", A=0.5))
+    assert all("pe" not in name for name in net.state_dict())
+    flat = FlatNet(net)
+    assert flat.buffers.numel() == 0
+    assert flat.weights.numel() == 16 * 8 + 8 + 8 * 8 + 8 + 8 * 3 + 3
+
+
+def test_layers_that_T_switches_off_are_named():
+    net = experiment("dataset=cifar10", "model=vgg11", "pan=mul", "pan.T=32").network()
+    assert silent_layers(net) == {"T=32 makes every sine 0 at width 64": ["conv1"]}
+    assert silent_layers(experiment("dataset=cifar10", "pan=mul").network()) == {}
+
+
+def test_batch_norm_behind_an_encoding_takes_it_out():
+    names = ("dataset=cifar10", "model=vgg9", "model.norm=bn", "pan=mul")
+    authors = experiment(*names, "pan.placement=authors").network()
+    assert silent_layers(authors) == {
+        "the BatchNorm behind it takes it out again": [f"conv{i}" for i in range(1, 7)]
+    }
+    assert silent_layers(experiment(*names).network()) == {}
+    # And that is true: in training, the network does what the plain one does (but for BatchNorm's epsilon).
+    plain = experiment(*names[:3], "pan=off", "pan.placement=authors").network()
+    plain.load_state_dict(authors.state_dict())
+    x = torch.randn(8, 3, 32, 32)
+    torch.testing.assert_close(authors(x), plain(x), rtol=1e-2, atol=1e-3)
+
+
+def test_placement_follows_the_released_code():
+    def encoded(*names):
+        net = experiment(*names, "pan=mul").network()
+        return [m.layer for m in net.modules() if isinstance(m, PositionEncoding)]
+
+    vgg9 = ("dataset=cifar10", "model=vgg9")
+    convs = [f"conv{i}" for i in range(1, 7)]
+    assert encoded(*vgg9) == [*convs, "fc1", "fc2"]
+    assert encoded(*vgg9, "pan.placement=authors") == convs
+    resnet = ("dataset=cifar10", "model=resnet20")
+    assert "stem" in encoded(*resnet)
+    assert "stem" not in encoded(*resnet, "pan.placement=authors")
+    assert sum("projection" in layer for layer in encoded(*resnet)) == 2

@@ -1,0 +1,47 @@
+"""The house's doors: which room may import which."""
+
+import ast
+from pathlib import Path
+
+HOUSE = Path(__file__).parents[1] / "fedpan_exp"
+HALL = {"checks", "randomness", "console", "folders"}  # open to all, import nothing but each other
+DOORS = {
+    "__init__": {"torchvision_guard"},
+    "__main__": {"cli"},
+    "torchvision_guard": set(),
+    **{room: HALL for room in HALL},
+    "data": HALL,
+    "neurons": set(),
+    "models": HALL | {"neurons"},
+    "training": HALL | {"models", "data"},
+    "algorithms": HALL | {"training"},
+    "federation": HALL | {"algorithms", "training", "data"},
+    "tracking": HALL,
+    "report": HALL | {"tracking"},
+    "experiment": HALL | {"algorithms", "data", "federation", "models", "tracking", "training"},
+    "studies": HALL | {"experiment", "algorithms", "data", "federation", "models", "neurons", "tracking", "training"},
+    "config": HALL | {"experiment", "algorithms", "models", "studies"},
+    "help": HALL,
+    "refusals": HALL,
+    "outcome": HALL | {"report", "tracking"},
+    "cli": HALL | {"config", "help", "refusals", "outcome", "tracking"},
+}
+
+
+def imports(file: Path) -> set[str]:
+    rooms = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "fedpan_exp":
+            inner = (node.module or "").split(".")[1:]
+            rooms |= {inner[0]} if inner else {alias.name for alias in node.names}
+    return rooms
+
+
+def test_rooms_use_only_their_doors():
+    seen = set()
+    for file in HOUSE.rglob("*.py"):
+        room = file.relative_to(HOUSE).parts[0].removesuffix(".py")
+        seen.add(room)
+        strange = imports(file) - DOORS[room] - {room}
+        assert not strange, f"{file.name}: {room} may not use {strange}"
+    assert seen == DOORS.keys()

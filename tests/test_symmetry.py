@@ -1,0 +1,65 @@
+"""Shuffling neurons by a network's layout: invisible to a plain network, visible to one with PANs."""
+
+import pytest
+import torch
+
+from conftest import experiment
+from fedpan_exp.models import Network
+from fedpan_exp.neurons.layout import permute
+from fedpan_exp.neurons.shuffle import shuffled_order, shuffled_orders
+from fedpan_exp.randomness import stream
+
+NORMS = ("none", "bn", "gn1", "gn8")
+NETWORKS = [
+    ("mlp", None),
+    *((f"vgg{depth}", norm) for depth in (8, 9, 11, 13, 16, 19) for norm in NORMS),
+    *(("resnet20", norm) for norm in NORMS),
+]
+
+
+def network(model: str, norm: str | None, *pan: str) -> Network:
+    words = ["dataset=cifar10", f"model={model}", *pan, *([f"model.norm={norm}"] if norm else [])]
+    net = experiment(*words).network().double().eval()
+    g = stream(0, "a trained look")  # biases and norm layers as they are after training: not all alike
+    for name, tensor in net.state_dict().items():
+        if tensor.dim() == 1:
+            noise = torch.rand(tensor.shape, generator=g, dtype=torch.float64)
+            tensor.copy_(0.5 + noise if name.endswith(("weight", "running_var")) else 0.2 * noise)
+    return net
+
+
+def change_by_shuffling(net: Network) -> float:
+    """Largest change of the output, relative to its size."""
+    x = torch.randn(2, 3, 32, 32, generator=stream(0, "input"), dtype=torch.float64)
+    with torch.no_grad():
+        before = net(x)
+        orders = shuffled_orders(net.layout, 1.0, stream(1, "shuffle"))
+        net.load_state_dict(permute(net.state_dict(), net.layout, orders))
+        return ((net(x) - before).abs().max() / before.abs().max()).item()
+
+
+@pytest.mark.parametrize(("model", "norm"), NETWORKS)
+def test_shuffling_shows_only_with_position_aware_neurons(model, norm):
+    assert change_by_shuffling(network(model, norm, "pan=off")) < 1e-9
+    assert change_by_shuffling(network(model, norm, "pan=add", "pan.A=0.5")) > 1e-3
+    assert change_by_shuffling(network(model, norm, "pan=mul", "pan.A=0.5")) > 1e-3
+
+
+@pytest.mark.parametrize(("model", "norm"), NETWORKS)
+def test_the_layout_covers_every_tensor_and_axis(model, norm):
+    net = network(model, norm, "pan=off")
+    state = {name: tensor for name, tensor in net.state_dict().items() if tensor.dim() > 0}
+    assert net.layout.axes.keys() == state.keys()
+    for name, axes in net.layout.axes.items():
+        assert len(axes) == state[name].dim()
+        for length, axis in zip(state[name].shape, axes, strict=True):
+            assert axis is None or net.layout.sizes[axis.group] * axis.block == length
+
+
+def test_the_shuffle_moves_the_share_asked_for():
+    orders = [shuffled_order(1000, 0.1, stream(seed, "order")) for seed in range(20)]
+    kept = torch.stack([(order == torch.arange(1000)).float().mean() for order in orders]).mean().item()
+    assert kept == pytest.approx(0.826, abs=0.02)  # about one pair of neurons a swap
+    assert all(torch.equal(order.sort().values, torch.arange(1000)) for order in orders)
+    assert torch.equal(shuffled_order(50, 0.0, stream(0, "order")), torch.arange(50))
+    assert (shuffled_order(50, 1.0, stream(0, "order")) != torch.arange(50)).all()
