@@ -2,9 +2,9 @@
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fedpan_exp.checks import UserError
+from fedpan_exp.checks import Diverged, UserError
 from fedpan_exp.folders import CONF
 
 if TYPE_CHECKING:
@@ -17,6 +17,9 @@ def main() -> None:
 
         print(help_text())
         return
+    for flag in {"-m", "--multirun"} & set(sys.argv[1:]):  # Hydra takes it only in front of the settings
+        sys.argv.remove(flag)
+        sys.argv.insert(1, flag)
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra hands us its errors instead of printing them
     import hydra
 
@@ -49,14 +52,17 @@ def run(cfg: "DictConfig") -> float | None:
 
     try:
         experiment = config.read(cfg)
-        settings = OmegaConf.to_container(cfg, resolve=True)
-        assert isinstance(settings, dict)
-        record = Record(dict(settings), experiment.logger, experiment.study.irrelevant)
+        settings: Any = OmegaConf.to_container(cfg, resolve=True)
+        record = Record(settings, experiment.logger, experiment.study.irrelevant)
         announce(record)
         if record.status in FINISHED and not experiment.rerun:
             return conclude(record, earlier=True)
-        with record:
-            experiment.study.run(experiment, record)
+        try:
+            with record:
+                experiment.study.run(experiment, record)
+        except Diverged:
+            conclude(record)  # what came out until then
+            raise
         return conclude(record)
     except UserError as error:
         report(error)

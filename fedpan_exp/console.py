@@ -56,7 +56,12 @@ class Job:
 @contextmanager
 def job(label: str, total: int) -> Iterator[Job]:
     """Progress with a note beside it, for work that we count ourselves."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[note]}"))
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
     with _bar(*columns) as bar:
         yield Job(total, bar, label)
 

@@ -56,7 +56,7 @@ def _settings(overrides: list[str]) -> list[str]:
 
 def _names(cfg: DictConfig, prefix: str = "") -> list[str]:
     names = []
-    for key in cfg:
+    for key in map(str, cfg):
         names.append(f"{prefix}{key}")
         node = cfg._get_node(key)  # as it stands: an interpolation need not be resolved to be named
         if isinstance(node, DictConfig):

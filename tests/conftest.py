@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 from hydra import compose, initialize_config_dir
-from lightning import Fabric
 
 from fedpan_exp import cli, config
 from fedpan_exp.data import Clients, Images, Pixels
@@ -16,7 +15,7 @@ from fedpan_exp.experiment import Experiment
 from fedpan_exp.folders import CONF
 from fedpan_exp.models import Network, initialise
 from fedpan_exp.randomness import stream
-from fedpan_exp.training import Classifier, LocalTrainer, Training
+from fedpan_exp.training import Classifier, FabricSettings, LocalTrainer, Training
 
 torch.set_num_threads(1)  # the tests run side by side
 os.environ.pop("FEDPAN_DATA", None)
@@ -41,9 +40,7 @@ class Outcome:
 
 
 @pytest.fixture
-def command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> Callable[..., Outcome]:
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> Callable[..., Outcome]:
     """python -m fedpan_exp, in this process (importing torch takes longer than the runs) and an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "300")
@@ -81,4 +78,4 @@ def clients_of(images: Images, sizes: list[int], local_test: float = 0.0, seed: 
 def trainer_of(net: Network, training: Training | None = None) -> LocalTrainer:
     initialise(net, stream(0, "weights"))
     module = Classifier(net, training or Training(warmup="none"))
-    return LocalTrainer(Fabric(accelerator="cpu", devices=1), module, PLAIN_PIXELS)
+    return LocalTrainer(FabricSettings(accelerator="cpu").make(), module, PLAIN_PIXELS)

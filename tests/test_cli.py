@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 from safetensors.torch import load_file
+from torch import Tensor
 
+from fedpan_exp.data import Clients
 from fedpan_exp.tracking.files import read_json, read_lines
+from fedpan_exp.training import LocalTrainer
 
 SMALL = ("scale=smoke", "model.width=16", "model.depth=2")
 
@@ -19,12 +22,26 @@ def test_a_run_leaves_a_whole_folder(command):
     assert ended.code == 0, ended.err
     (folder,) = ended.runs
     assert folder.name.startswith("federate-digits-mlp-fedavg-mul0.1-alpha0.1-seed0-")
-    files = {"config.yaml", "metrics.jsonl", "summary.json", "status.json", "weights.safetensors", "curves.png"}
+    files = {
+        "config.yaml",
+        "metrics.jsonl",
+        "summary.json",
+        "status.json",
+        "weights.safetensors",
+        "curves.png",
+    }
     assert {path.name for path in folder.iterdir()} == files
 
     records = read_lines(folder / "metrics.jsonl")
     assert [record["round"] for record in records] == [1, 2, 3]
-    names = {"global/test_acc", "global/test_loss", "train/loss", "comm/up_bytes", "comm/down_bytes", "time/round_s"}
+    names = {
+        "global/test_acc",
+        "global/test_loss",
+        "train/loss",
+        "comm/up_bytes",
+        "comm/down_bytes",
+        "time/round_s",
+    }
     assert all(names <= record.keys() for record in records)
     summary = read_json(folder / "summary.json")
     accuracies = [record["global/test_acc"] for record in records]
@@ -54,8 +71,7 @@ def test_the_same_setting_is_not_run_twice_unless_asked(command):
     assert "round 2/2" in forced.out
     timeless = [{k: v for k, v in json.loads(line).items() if "time/" not in k} for line in before.splitlines()]
     assert [
-        {k: v for k, v in record.items() if "time/" not in k}
-        for record in read_lines(forced.runs[0] / "metrics.jsonl")
+        {k: v for k, v in record.items() if "time/" not in k} for record in read_lines(forced.runs[0] / "metrics.jsonl")
     ] == timeless
 
 
@@ -78,38 +94,27 @@ def test_amplitude_zero_is_off_bit_for_bit(command):
 
 def test_pans_on_and_off_are_paired(command, monkeypatch):
     """Same initial weights, clients and batches; other results."""
-    seen: dict[str, list] = {}
+    batches, fit = Clients.batches, LocalTrainer.fit
+    starts: list[Tensor] = []
+    seen: list[tuple] = []
 
-    def spy(name):
-        from fedpan_exp.data import Clients
-        from fedpan_exp.federation import rounds
+    def watched_batches(self, k, turn, *rest, **more):
+        for x, y in batches(self, k, turn, *rest, **more):
+            seen.append((k, turn, x.sum().item(), y.tolist()))
+            yield x, y
 
-        seen[name] = []
-        batches, federate = Clients.batches, rounds.LocalTrainer.fit
+    def watched_fit(self, *rest, **more):
+        starts.append(self.net.weights.clone())
+        return fit(self, *rest, **more)
 
-        def watched(self, k, turn, *rest, **more):
-            for x, y in batches(self, k, turn, *rest, **more):
-                seen[name].append((k, turn, x.sum().item(), y.tolist()))
-                yield x, y
-
-        def first_weights(self, *rest, **more):
-            seen[name].append(self.net.weights.clone()) if not seen[name] else None
-            return federate(self, *rest, **more)
-
-        monkeypatch.setattr(Clients, "batches", watched)
-        monkeypatch.setattr(rounds.LocalTrainer, "fit", first_weights)
-        ended = command(*SMALL, f"pan={name}")
-        monkeypatch.undo()
-        return results(ended.runs[-1])[1]
-
-    cwd = Path.cwd()
-    off, on = spy("off"), None
-    monkeypatch.chdir(cwd)
-    on = spy("mul")
-    assert seen["off"][0].equal(seen["mul"][0])
-    assert seen["off"][1:] == seen["mul"][1:]
-    assert len(seen["off"]) > 5
-    assert not off["head.weight"].equal(on["head.weight"])
+    monkeypatch.setattr(Clients, "batches", watched_batches)
+    monkeypatch.setattr(LocalTrainer, "fit", watched_fit)
+    ends = [results(command(*SMALL, pan).runs[-1])[1] for pan in ("pan=off", "pan=mul")]
+    half = len(seen) // 2
+    assert half > 5
+    assert seen[:half] == seen[half:]
+    assert starts[0].equal(starts[len(starts) // 2])
+    assert not ends[0]["head.weight"].equal(ends[1]["head.weight"])
 
 
 BAD = [
@@ -152,7 +157,12 @@ def test_a_mistake_gets_one_line_and_leaves_nothing(command, words, line):
 def test_an_unreadable_data_file(command):
     raw = Path("data/MNIST/raw")
     raw.mkdir(parents=True)
-    for name in ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"):
+    for name in (
+        "train-images-idx3-ubyte",
+        "train-labels-idx1-ubyte",
+        "t10k-images-idx3-ubyte",
+        "t10k-labels-idx1-ubyte",
+    ):
         (raw / name).write_bytes(b"\0\0\x08\x01\0\0\0\x09cut")
     ended = command()
     assert ended.code == 1
@@ -164,7 +174,8 @@ def test_an_unreadable_data_file(command):
 
 
 def test_a_diverging_run_ends_with_its_records(command):
-    ended = command(*SMALL, "training.lr=1e6", "training.warmup=none", "fl_scene.H=20", "pan.A=0.5")
+    wild = (*SMALL, "training.lr=1", "training.weight_decay=9", "training.warmup=none", "fl_scene.H=60")
+    ended = command(*wild)
     assert ended.code == 1
     assert ended.err.startswith("fedpan_exp: diverged in round ")
     assert "training.clip" in ended.err
@@ -172,7 +183,9 @@ def test_a_diverging_run_ends_with_its_records(command):
     status = read_json(folder / "status.json")
     assert status["status"] == "diverged"
     assert "diverged in round" in status["reason"]
-    again = command(*SMALL, "training.lr=1e6", "training.warmup=none", "fl_scene.H=20", "pan.A=0.5")
+    assert len(read_lines(folder / "metrics.jsonl")) > 0
+    assert (folder / "curves.png").exists()
+    again = command(*wild)
     assert "already diverged" in again.out
 
 

@@ -54,9 +54,7 @@ def test_two_processes_that_ask_at_once_fetch_once(tmp_path):
     source = tiny_source(slow=partial(fetch_slowly, log))
     context = multiprocessing.get_context("fork")
     results = context.Queue()
-    ask = [
-        context.Process(target=lambda: results.put(obtain(source, tmp_path / "root").digest())) for _ in range(3)
-    ]
+    ask = [context.Process(target=lambda: results.put(obtain(source, tmp_path / "root").digest())) for _ in range(3)]
     for process in ask:
         process.start()
     for process in ask:
@@ -85,7 +83,7 @@ def test_a_damaged_file_of_ours_is_said(tmp_path):
 
 def test_a_root_that_cannot_be_written(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(DataError, match="dataset.root must be a folder that can be written, got"):
+    with pytest.raises(DataError, match=r"dataset.root must be a folder that can be written, got"):
         obtain(tiny_source(one=fail), tmp_path / "file" / "root")
 
 
@@ -95,7 +93,12 @@ def idx(values: torch.Tensor) -> bytes:
 
 def write_mnist(folder: Path, packed: bool = False) -> None:
     folder.mkdir(parents=True)
-    tensors = (TINY.train.x[:, 0], TINY.train.y.to(torch.uint8), TINY.test.x[:, 0], TINY.test.y.to(torch.uint8))
+    tensors = (
+        TINY.train.x[:, 0],
+        TINY.train.y.to(torch.uint8),
+        TINY.test.x[:, 0],
+        TINY.test.y.to(torch.uint8),
+    )
     for name, tensor in zip(FILES, tensors, strict=True):
         content = idx(tensor)
         path = folder / (f"{name}.gz" if packed else name)
@@ -113,7 +116,7 @@ def test_official_files_are_read_where_they_lie(tmp_path, packed, folder):
 
 def test_files_in_place_that_are_not_the_official_ones(tmp_path):
     write_mnist(tmp_path / "MNIST/raw")
-    with pytest.raises(DataError, match="the mnist images or labels in .* are not the official ones"):
+    with pytest.raises(DataError, match=r"the mnist images or labels in .* are not the official ones"):
         obtain(SOURCES["mnist"], tmp_path)
 
 

@@ -58,7 +58,7 @@ def test_natural_clients_are_the_users():
     users = torch.tensor([7, 3, 7, 9, 3, 7])
     parts = split(torch.zeros(6).long(), Rule("natural", 3), 0, users).parts
     assert [part.tolist() for part in parts] == [[1, 4], [0, 2, 5], [3]]
-    with pytest.raises(ConfigError, match="fl_scene.K must be 3, the number of users"):
+    with pytest.raises(ConfigError, match=r"fl_scene.K must be 3, the number of users"):
         split(torch.zeros(6).long(), Rule("natural", 4), 0, users)
     with pytest.raises(ConfigError, match="does not know its users"):
         split(torch.zeros(6).long(), Rule("natural", 3), 0)

@@ -54,9 +54,7 @@ def test_layers_that_T_switches_off_are_named():
 def test_batch_norm_behind_an_encoding_takes_it_out():
     names = ("dataset=cifar10", "model=vgg9", "model.norm=bn", "pan=mul")
     authors = experiment(*names, "pan.placement=authors").network()
-    assert silent_layers(authors) == {
-        "the BatchNorm behind it takes it out again": [f"conv{i}" for i in range(1, 7)]
-    }
+    assert silent_layers(authors) == {"the BatchNorm behind it takes it out again": [f"conv{i}" for i in range(1, 7)]}
     assert silent_layers(experiment(*names).network()) == {}
     # And that is true: in training, the network does what the plain one does (but for BatchNorm's epsilon).
     plain = experiment(*names[:3], "pan=off", "pan.placement=authors").network()

@@ -9,7 +9,7 @@ DOORS = {
     "__init__": {"torchvision_guard"},
     "__main__": {"cli"},
     "torchvision_guard": set(),
-    **{room: HALL for room in HALL},
+    **dict.fromkeys(HALL, HALL),
     "data": HALL,
     "neurons": set(),
     "models": HALL | {"neurons"},

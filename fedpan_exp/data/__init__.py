@@ -6,4 +6,15 @@ from fedpan_exp.data.images import Data, Images
 from fedpan_exp.data.partition import KINDS, Rule, Split, split
 from fedpan_exp.data.pixels import Pixels
 
-__all__ = ["KINDS", "Batch", "Clients", "Data", "DatasetSettings", "Images", "Pixels", "Rule", "Split", "split"]
+__all__ = [
+    "KINDS",
+    "Batch",
+    "Clients",
+    "Data",
+    "DatasetSettings",
+    "Images",
+    "Pixels",
+    "Rule",
+    "Split",
+    "split",
+]

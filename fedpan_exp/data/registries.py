@@ -62,9 +62,7 @@ def member(archive: tarfile.TarFile, name: str) -> bytes:
     return file.read()
 
 
-def _run(
-    command: list[str], folder: Path, label: str, size: int, environment: Mapping[str, str] | None = None
-) -> None:
+def _run(command: list[str], folder: Path, label: str, size: int, environment: Mapping[str, str] | None = None) -> None:
     """Run a registry's client in `folder`; the growth of the folder is the progress."""
     if shutil.which(command[0]) is None:
         raise DataError(f"{command[0]} is not installed")

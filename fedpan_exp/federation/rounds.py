@@ -80,7 +80,13 @@ def federate(
 
 
 def _visit(
-    algorithm: FedAvg, trainer: LocalTrainer, clients: Clients, scene: Scene, k: int, visit: Visit, this: Round
+    algorithm: FedAvg,
+    trainer: LocalTrainer,
+    clients: Clients,
+    scene: Scene,
+    k: int,
+    visit: Visit,
+    this: Round,
 ) -> Upload:
     """One client: train on its data, measure, pack up."""
     net, began = trainer.net, time.perf_counter()

@@ -8,4 +8,13 @@ from fedpan_exp.models.vgg import VGGSettings
 
 MODELS: dict[str, type[ModelSettings]] = {"mlp": MLPSettings, "vgg": VGGSettings, "resnet": ResNetSettings}
 
-__all__ = ["MODELS", "ModelSettings", "Network", "Pan", "PositionEncoding", "encodings", "initialise", "silent_layers"]
+__all__ = [
+    "MODELS",
+    "ModelSettings",
+    "Network",
+    "Pan",
+    "PositionEncoding",
+    "encodings",
+    "initialise",
+    "silent_layers",
+]

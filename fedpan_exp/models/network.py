@@ -50,10 +50,10 @@ def initialise(net: nn.Module, generator: torch.Generator) -> None:
             nn.init.zeros_(module.bias)
 
 
-def norm_layer(kind: str, channels: int) -> nn.Module | None:
+def norm_layer(kind: str, channels: int) -> nn.Module:
     """`none`, `bn` or `gn<groups>`."""
     if kind == "none":
-        return None
+        return nn.Identity()
     if kind == "bn":
         return nn.BatchNorm2d(channels)
     groups = int(kind.removeprefix("gn"))

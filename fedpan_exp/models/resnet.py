@@ -35,8 +35,8 @@ class ResNet(Network):
         super().__init__()
         self.body, self.layout = nn.Sequential(), Layout()
         stream = self.layout.group("stage1", width)
-        stem = _conv_norm(nn.Conv2d(channels, width, 3, padding=1), norm)
-        _place(self.layout, "body.stem", stem, None, stream)
+        stem = ConvNorm(channels, width, kernel=3, stride=1, norm=norm)
+        stem.state_layout(self.layout, "body.stem", None, stream)
         self.body.add_module("stem", stem)
         if pan.placement == "paper":
             self.body.add_module("pe", pan.encoding("stem", width))
@@ -62,13 +62,13 @@ class BasicBlock(nn.Module):
     def __init__(self, name: str, fan_in: int, fan_out: int, norm: str, pan: Pan):
         super().__init__()
         stride = 1 if fan_in == fan_out else 2
-        self.unit1 = _conv_norm(nn.Conv2d(fan_in, fan_out, 3, stride, padding=1), norm)
+        self.unit1 = ConvNorm(fan_in, fan_out, 3, stride, norm)
         self.pe1 = pan.encoding(f"{name}.unit1", fan_out)
-        self.unit2 = _conv_norm(nn.Conv2d(fan_out, fan_out, 3, padding=1), norm)
+        self.unit2 = ConvNorm(fan_out, fan_out, 3, 1, norm)
         self.pe2 = pan.encoding(f"{name}.unit2", fan_out)
         self.projects = stride != 1
         if self.projects:
-            self.projection = _conv_norm(nn.Conv2d(fan_in, fan_out, 1, stride), norm)
+            self.projection = ConvNorm(fan_in, fan_out, 1, stride, norm)
             self.pe_projection = pan.encoding(f"{name}.projection", fan_out)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -77,23 +77,22 @@ class BasicBlock(nn.Module):
         return nn.functional.relu(self.pe2(self.unit2(h)) + shortcut)
 
     def state_layout(self, layout: Layout, name: str, before: str, inner: str, after: str) -> None:
-        _place(layout, f"{name}.unit1", self.unit1, before, inner)
-        _place(layout, f"{name}.unit2", self.unit2, inner, after)
+        self.unit1.state_layout(layout, f"{name}.unit1", before, inner)
+        self.unit2.state_layout(layout, f"{name}.unit2", inner, after)
         if self.projects:
-            _place(layout, f"{name}.projection", self.projection, before, after)
+            self.projection.state_layout(layout, f"{name}.projection", before, after)
 
 
-def _conv_norm(conv: nn.Conv2d, norm: str) -> nn.Sequential:
-    unit = nn.Sequential()
-    unit.add_module("conv", conv)
-    layer = norm_layer(norm, conv.out_channels)
-    if layer is not None:
-        conv.bias = None  # the norm layer brings its own
-        unit.add_module("norm", layer)
-    return unit
+class ConvNorm(nn.Module):
+    def __init__(self, fan_in: int, fan_out: int, kernel: int, stride: int, norm: str):
+        super().__init__()
+        bias = norm == "none"  # a norm layer brings its own
+        self.conv = nn.Conv2d(fan_in, fan_out, kernel, stride, padding=kernel // 2, bias=bias)
+        self.norm = norm_layer(norm, fan_out)
 
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.conv(x))
 
-def _place(layout: Layout, name: str, unit: nn.Sequential, before: str | None, after: str) -> None:
-    layout.conv(f"{name}.conv", before, after, bias=unit.conv.bias is not None)
-    if len(unit) > 1:
-        layout.norm(f"{name}.norm", after, unit.norm)
+    def state_layout(self, layout: Layout, name: str, before: str | None, after: str) -> None:
+        layout.conv(f"{name}.conv", before, after, bias=self.conv.bias is not None)
+        layout.norm(f"{name}.norm", after, self.norm)

@@ -19,7 +19,12 @@ class VGGSettings(ModelSettings):
     def __post_init__(self) -> None:
         words = self.convs.split()
         known = all(word == "M" or (word.isdigit() and int(word) > 0) for word in words)
-        require(known and words[:1] != ["M"] and bool(words), "model.convs", "widths and M, as in '64 M 128'", self.convs)
+        require(
+            known and words[:1] != ["M"] and bool(words),
+            "model.convs",
+            "widths and M, as in '64 M 128'",
+            self.convs,
+        )
         require(all(width >= 1 for width in self.hidden), "model.hidden", "widths of at least 1", self.hidden)
         check_norm(self.norm)
 
@@ -56,13 +61,11 @@ class VGG(Network):
             self.layout.conv(f"body.conv{i}", before, group)
             before, channels = group, int(word)
 
-            encoding, normalise = pan.encoding(group, channels), norm_layer(norm, channels)
-            tail: list[tuple[str, nn.Module]] = [(f"pe{i}", encoding)]
-            if normalise is not None:
-                self.layout.norm(f"body.norm{i}", group, normalise)
-                tail.insert(1 if encodings_first else 0, (f"norm{i}", normalise))
-                encoding.removed_by_norm = encodings_first and isinstance(normalise, nn.BatchNorm2d)
-            for name, module in tail:
+            normalise, encoding = norm_layer(norm, channels), pan.encoding(group, channels)
+            self.layout.norm(f"body.norm{i}", group, normalise)
+            encoding.removed_by_norm = encodings_first and isinstance(normalise, nn.BatchNorm2d)
+            tail = [(f"norm{i}", normalise), (f"pe{i}", encoding)]
+            for name, module in reversed(tail) if encodings_first else tail:
                 self.body.add_module(name, module)
             self.body.add_module(f"relu{i}", nn.ReLU())
 

@@ -44,17 +44,13 @@ class Layout:
         if isinstance(layer, nn.GroupNorm):
             self.sections[group] = layer.num_groups
 
-    def _weighted(
-        self, name: str, outputs: str | None, rest: tuple[Axis | None, ...], bias: bool = True
-    ) -> None:
+    def _weighted(self, name: str, outputs: str | None, rest: tuple[Axis | None, ...], bias: bool = True) -> None:
         self.axes[f"{name}.weight"] = (_axis(outputs), *rest)
         if bias:
             self.axes[f"{name}.bias"] = (_axis(outputs),)
 
 
-def permute(
-    state: Mapping[str, Tensor], layout: Layout, orders: Mapping[str, Tensor]
-) -> dict[str, Tensor]:
+def permute(state: Mapping[str, Tensor], layout: Layout, orders: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Reorder neurons: new neuron j of a group is old neuron orders[group][j]."""
     moved = dict(state)
     for name, axes in layout.axes.items():

@@ -20,7 +20,10 @@ def draw(folder: Path) -> Path | None:
     left, right = figure.subplots(1, 2)
     accuracy = _series(records, "global/test_acc", scale=100)
     _line(left, accuracy, BLUE, "global model")
-    for name, label, style in (("local/pre_acc", "local, before", ":"), ("local/post_acc", "local, after", "--")):
+    for name, label, style in (
+        ("local/pre_acc", "local, before", ":"),
+        ("local/post_acc", "local, after", "--"),
+    ):
         _line(left, _series(records, name, scale=100), GREY, label, style)
     if accuracy[1]:
         best = max(accuracy[1])

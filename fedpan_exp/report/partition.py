@@ -15,10 +15,12 @@ SHOWN = 100  # clients; more would only be a smear
 def draw(folder: Path) -> Path:
     """partition.csv -> partition.png"""
     with (folder / "partition.csv").open() as file:
-        header, *rows = csv.reader(file)
+        rows = list(csv.reader(file))[1:]
     counts = np.array(rows, dtype=int)[:, 2:]  # [clients, labels]
     shown = counts[:SHOWN]
-    figure = Figure(figsize=(max(6, 0.11 * len(shown) + 2), max(3.5, 0.16 * shown.shape[1] + 3.2)), layout="constrained")
+    figure = Figure(
+        figsize=(max(6, 0.11 * len(shown) + 2), max(3.5, 0.16 * shown.shape[1] + 3.2)), layout="constrained"
+    )
     dots, sizes = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
     client, label = np.nonzero(shown)
     area = 90 * shown[client, label] / shown.max()

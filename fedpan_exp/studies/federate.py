@@ -29,7 +29,10 @@ class Federate:
         data, split = load_and_split(experiment)
 
         fabric = experiment.fabric.make()
-        say("device", f"{fabric.device}, {torch.get_num_threads()} threads, precision {experiment.fabric.precision}")
+        say(
+            "device",
+            f"{fabric.device}, {torch.get_num_threads()} threads, precision {experiment.fabric.precision}",
+        )
         pixels = experiment.dataset.pixels(fabric.device)
         trainer = LocalTrainer(fabric, Classifier(net, experiment.training), pixels)
         clients = Clients(data.train.to(fabric.device), pixels, split.parts, scene.local_test, experiment.seed)

@@ -14,7 +14,13 @@ from fedpan_exp.tracking.record import Record
 @dataclass
 class Partition:
     name: str = "partition"
-    irrelevant: ClassVar[tuple[str, ...]] = ("model", "pan", "algorithm", "training", "eval_every")  # a split depends on none of them
+    irrelevant: ClassVar[tuple[str, ...]] = (
+        "model",
+        "pan",
+        "algorithm",
+        "training",
+        "eval_every",
+    )  # a split depends on none of them
 
     def run(self, experiment: Experiment, record: Record) -> None:
         data, split = load_and_split(experiment)

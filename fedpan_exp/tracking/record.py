@@ -47,7 +47,9 @@ class Record:
             self._set_status("running")
         except OSError as error:
             reason = error.strerror or error
-            raise ConfigError(f"runs must be a folder that can be written, got {self.folder.parent} ({reason})") from None
+            raise ConfigError(
+                f"runs must be a folder that can be written, got {self.folder.parent} ({reason})"
+            ) from None
         self._metrics = (self.folder / "metrics.jsonl").open("w", encoding="utf-8")
         self._log = self._logger.open(self.name, str(self.folder), self.settings)
         self._begun = True

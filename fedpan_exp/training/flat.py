@@ -1,6 +1,6 @@
 """A network whose parameters, and whose buffers, are each one vector."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -38,9 +38,8 @@ class FlatNet:
         return _split(vector, self.parameters)
 
 
-def _fuse(tensors: Iterable[Tensor]) -> Tensor:
+def _fuse(tensors: Sequence[Tensor]) -> Tensor:
     """Move tensors into one vector and make each of them a view of it."""
-    tensors = list(tensors)
     device = tensors[0].device if tensors else None
     vector = torch.empty(sum(t.numel() for t in tensors), device=device)
     for tensor, view in zip(tensors, _split(vector, tensors), strict=True):
@@ -49,7 +48,7 @@ def _fuse(tensors: Iterable[Tensor]) -> Tensor:
     return vector
 
 
-def _split(vector: Tensor, like: list[Tensor]) -> list[Tensor]:
+def _split(vector: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
     pieces = vector.split([t.numel() for t in like])
     return [_shaped(piece, t) for piece, t in zip(pieces, like, strict=True)]
 

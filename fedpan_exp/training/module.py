@@ -46,22 +46,20 @@ class Classifier(LightningModule):
     def forward(self, x: Tensor) -> Tensor:
         return self.net(x)
 
-    def training_step(self, batch: tuple[Tensor, Tensor], _: int) -> Tensor:
+    def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         x, y = batch
         loss = F.cross_entropy(self(x), y)
         self.log("train/loss", loss, batch_size=len(y))
         return loss
 
-    def test_step(self, batch: tuple[Tensor, Tensor], _: int) -> None:
+    def test_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
         x, y = batch
         accuracy = (self(x).argmax(1) == y).float().mean()
         self.log("global/test_acc", accuracy, batch_size=len(y))  # Lightning weighs by batch size: sample-exact
 
     def optimizer(self) -> torch.optim.SGD:
         s = self.settings
-        return torch.optim.SGD(
-            self.parameters(), s.lr, momentum=s.momentum, weight_decay=s.weight_decay, fused=True
-        )
+        return torch.optim.SGD(self.parameters(), s.lr, momentum=s.momentum, weight_decay=s.weight_decay, fused=True)
 
     def configure_optimizers(self) -> Any:
         optimizer = self.optimizer()
