@@ -170,8 +170,9 @@ def test_digits():
         ("cifar10", [5000] * 10),
     ],
 )
-def test_the_real_datasets_can_be_had(tmp_path, name, counts):
-    data = obtain(SOURCES[name], tmp_path)
+def test_the_real_datasets_can_be_had(tmp_path, monkeypatch, name, counts):
+    monkeypatch.chdir(tmp_path)
+    data = obtain(SOURCES[name], Path("data"))
     assert data.train.y.bincount().tolist() == counts
     assert len(data.test) == 10_000
     assert data.digest() == SOURCES[name].digest

@@ -40,7 +40,8 @@ class Clients:
             for batch in order.split(B):
                 if skip_single and len(batch) == 1:  # BatchNorm cannot train on one sample
                     continue
-                yield self.pixels.varied(self.images.x[batch], generator), self.images.y[batch]
+                x, y = (tensor.index_select(0, batch) for tensor in (self.images.x, self.images.y))  # 3 x faster than []
+                yield self.pixels.varied(x, generator), y
 
     def held_out(self, k: int) -> Images:
         index = self.test[k].to(self.images.x.device)

@@ -47,7 +47,7 @@ def _fetch_once(source: Source, kept: Path) -> None:
         with FileLock(kept.parent / f".{source.name}.lock"):
             if not kept.exists():
                 with tempfile.TemporaryDirectory(prefix=f".{source.name}-", dir=kept.parent) as scratch:
-                    data = _first_that_works(source, Path(scratch), kept.parent)
+                    data = _first_that_works(source, Path(scratch).resolve(), kept.parent)
                     whole = Path(scratch) / kept.name
                     save_file(data.tensors(), whole)
                     whole.chmod(0o644)  # others on the machine may read it too

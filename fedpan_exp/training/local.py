@@ -86,8 +86,9 @@ class LocalTrainer:
             if self.settings.clip is not None:
                 nn.utils.clip_grad_norm_(self.net.parameters, self.settings.clip)
             self._optimizer.step()
-            self._optimizer.zero_grad()
-            total += value.detach() * len(y)
+            for parameter in self.net.parameters:
+                parameter.grad = None  # what zero_grad does, without its 20 µs
+            total.add_(value.detach(), alpha=len(y))
             steps, samples, lr_sum = steps + 1, samples + len(y), lr_sum + group["lr"]
         return Fit(steps, lr_sum, total.item() / max(samples, 1), samples)
 

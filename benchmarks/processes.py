@@ -1,0 +1,32 @@
+"""What only a process of its own can show: start-up time and peak memory."""
+
+import subprocess
+import sys
+import tempfile
+import time
+
+
+def start_up(*overrides: str) -> float:
+    """Seconds from the command to the first round done, less that round."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "fedpan_exp", f"runs={folder}", "fl_scene.H=1", *overrides]
+        began = time.perf_counter()
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line.strip().startswith("device"):  # the last thing said before training starts
+                    seconds = time.perf_counter() - began
+    return seconds
+
+
+def peak_memory(*overrides: str) -> float:
+    """Megabytes."""
+    code = (
+        "import resource, sys; from fedpan_exp.cli import main; main(); "
+        "print('peak', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-c", code, f"runs={folder}", *overrides]
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    unit = 1e6 if sys.platform == "darwin" else 1e3  # bytes there, kilobytes here
+    return int(output.split("peak")[-1]) / unit
