@@ -11,12 +11,13 @@ help: ## say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
-	touch $@
+	@echo "making the environment in $(VENV): about two minutes, once"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@
 
 run: $(READY) ## run the default experiment; ARGS="algorithm=fedavg pan.A=0.05" overrides settings
-	$(BIN)/python -m fedpan_exp $(ARGS)
+	@$(BIN)/python -m fedpan_exp $(ARGS)
 
 test: $(READY) ## the fast tests, in parallel (ARGS="-k pan" chooses)
 	$(BIN)/python -m pytest -n auto $(ARGS)

@@ -9,6 +9,15 @@ from fedpan_exp.report import curves, partition
 from fedpan_exp.tracking.files import read_json
 from fedpan_exp.tracking.record import Record
 
+SHOWN = {  # what a summary calls it, what the reader sees, and how
+    "summary/last5_acc": ("test accuracy, mean of the last five", "{:.2%}".format),
+    "summary/best_acc": ("test accuracy, best", "{:.2%}".format),
+    "summary/final_acc": ("test accuracy, last", "{:.2%}".format),
+    "summary/rounds": ("rounds", "{:,}".format),
+    "summary/comm/up_bytes": ("sent by clients", lambda value: f"{value / 1e6:,.1f} MB"),
+    "summary/comm/down_bytes": ("sent to clients", lambda value: f"{value / 1e6:,.1f} MB"),
+    "summary/time/round_s": ("time in rounds", clock),
+}
 PICTURES = {"metrics.jsonl": curves.draw, "partition.csv": partition.draw}
 
 
@@ -34,7 +43,8 @@ def conclude(record: Record, earlier: bool = False) -> float | None:
     summary = read_json(folder / "summary.json")
     table = Table(show_header=False, box=None, padding=(0, 2))
     for name, value in summary.items():
-        table.add_row(name.removeprefix("summary/"), _readable(name, value))
+        label, show = SHOWN.get(name, (name.removeprefix("summary/"), "{:,.4g}".format))
+        table.add_row(label, show(value))
     console.print()
     if earlier:
         status = read_json(folder / "status.json")
@@ -43,16 +53,6 @@ def conclude(record: Record, earlier: bool = False) -> float | None:
     console.print(table)
     console.print(f"\nin {folder}: {'  '.join(sorted(path.name for path in folder.iterdir()))}", markup=False)
     return summary.get("summary/last5_acc")
-
-
-def _readable(name: str, value: Any) -> str:
-    if name.endswith("_acc"):
-        return f"{value:.2%}"
-    if name.endswith("_bytes"):
-        return f"{value / 1e6:,.1f} MB"
-    if name.endswith("_s"):
-        return clock(value)
-    return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
 
 
 def _short(value: Any) -> str:

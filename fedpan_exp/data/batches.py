@@ -40,7 +40,9 @@ class Clients:
             for batch in order.split(B):
                 if skip_single and len(batch) == 1:  # BatchNorm cannot train on one sample
                     continue
-                x, y = (tensor.index_select(0, batch) for tensor in (self.images.x, self.images.y))  # 3 x faster than []
+                x, y = (
+                    tensor.index_select(0, batch) for tensor in (self.images.x, self.images.y)
+                )  # 3 x faster than []
                 yield self.pixels.varied(x, generator), y
 
     def held_out(self, k: int) -> Images:

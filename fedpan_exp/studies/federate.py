@@ -73,10 +73,10 @@ class Federate:
 
 def summary(accuracies: dict[int, float], rounds: int, totals: dict[str, float]) -> dict[str, float]:
     """What a table of runs shows; rewritten every round, so that an unfinished run has one too."""
-    values = {"summary/rounds": rounds, **{f"summary/{name}": total for name, total in totals.items()}}
+    values: dict[str, float] = {}
     if accuracies:
         last = list(accuracies.values())[-LAST:]
         values["summary/last5_acc"] = sum(last) / len(last)
         values["summary/best_acc"] = max(accuracies.values())
         values["summary/final_acc"] = last[-1]
-    return values
+    return values | {"summary/rounds": rounds} | {f"summary/{name}": total for name, total in totals.items()}

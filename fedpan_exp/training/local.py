@@ -3,13 +3,14 @@
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from lightning import Fabric
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedpan_exp.checks import ConfigError
+from fedpan_exp.checks import ConfigError, require
 from fedpan_exp.data import Batch, Images, Pixels
 from fedpan_exp.training.flat import FlatNet
 from fedpan_exp.training.module import Classifier
@@ -24,15 +25,17 @@ class FabricSettings:
     """Passed to lightning.Fabric."""
 
     accelerator: str = "auto"
-    devices: int = 1
+    devices: Any = 1  # a number, or a list that names the one to use: [1]
     precision: str = "32-true"
 
     def make(self) -> Fabric:
         try:
-            return Fabric(accelerator=self.accelerator, devices=self.devices, precision=self.precision)  # type: ignore[arg-type]
+            fabric = Fabric(accelerator=self.accelerator, devices=self.devices, precision=self.precision)  # type: ignore[arg-type]
         except Exception as error:  # Lightning checks these settings itself, with many kinds of exceptions
             reason = str(error).strip().splitlines()[0]
             raise ConfigError(f"fabric must be settings that lightning.Fabric takes, got {self} ({reason})") from None
+        require(fabric.world_size == 1, "fabric.devices", "one device", self.devices)
+        return fabric
 
 
 @dataclass
@@ -59,6 +62,7 @@ class LocalTrainer:
         self.fabric, self.settings, self.pixels = fabric, module.settings, pixels
         self._module, self._optimizer = fabric.setup(module, module.optimizer())
         self.net = FlatNet(module.net, self._module)
+        self._widest: int | None = None
 
     @property
     def has_batch_norm(self) -> bool:
@@ -107,7 +111,7 @@ class LocalTrainer:
 
     def evaluation_batch(self, images: Images) -> int:
         """Chosen by the widest activation, which one image is sent through to find."""
-        if not hasattr(self, "_widest"):
+        if self._widest is None:
             widths: list[int] = []
             layers = [m for m in self.net.net.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
             hooks = [m.register_forward_hook(lambda _m, _x, out: widths.append(out.numel())) for m in layers]
