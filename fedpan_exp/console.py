@@ -1,11 +1,14 @@
 """What the user sees while something runs: a live bar in a terminal, one clean line an event in a log file."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn
+
+T = TypeVar("T")
 
 console = Console(highlight=False, soft_wrap=True)
 errors = Console(highlight=False, soft_wrap=True, stderr=True)
@@ -36,6 +39,12 @@ class Job:
         self.done += units
         if self._bar and self._task is not None:
             self._bar.update(self._task, completed=self.done)
+
+    def track(self, items: Iterable[T]) -> Iterator[T]:
+        """Pass items on; each counts as a unit when the next is asked for."""
+        for item in items:
+            yield item
+            self.advance()
 
     def note(self, text: str) -> None:
         """Say where the job stands; in a log file not more often than is worth reading."""

@@ -1,6 +1,5 @@
 """Train a global model over clients, round by round: the main job."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -43,36 +42,32 @@ class Federate:
         record.begin()
         accuracies: dict[int, float] = {}
         totals = {"comm/up_bytes": 0.0, "comm/down_bytes": 0.0, "time/round_s": 0.0}
+        rounds = 0
         with job("federate", scene.H * scene.invited(len(clients))) as progress:
-
-            def track(chosen: list[int]) -> Iterator[int]:
-                for k in chosen:
-                    yield k
-                    progress.advance()
-
-            for round in federate(experiment.algorithm, trainer, clients, scene, experiment.seed, track):
-                metrics = round.metrics()
-                if experiment.evaluates(round.index):
-                    trainer.net.load(round.server.weights, round.server.buffers)
-                    score = trainer.evaluate(test)
-                    metrics |= {"global/test_acc": score.accuracy, "global/test_loss": score.loss}
-                    accuracies[round.index] = score.accuracy
-                record.write(round.index, metrics)
-                for name in totals:
-                    totals[name] += metrics[name]
-                record.summarise(summary(accuracies, round.index, totals))
-                pace = round.index / progress.elapsed()
-                latest = accuracies[max(accuracies)] if accuracies else float("nan")
-                progress.note(
-                    f"round {round.index}/{scene.H}  loss {metrics['train/loss']:.4f}  accuracy {latest:.2%}  "
-                    f"{pace:.2f} rounds/s"
-                )
-            trainer.net.load(round.server.weights, round.server.buffers)
-            record.save_weights(net.state_dict())
+            try:
+                for round in federate(experiment.algorithm, trainer, clients, scene, experiment.seed, progress.track):
+                    rounds, metrics = round.index, round.metrics()
+                    if experiment.evaluates(rounds):
+                        trainer.net.load(round.server.weights, round.server.buffers)
+                        score = trainer.evaluate(test)
+                        metrics |= {"global/test_acc": score.accuracy, "global/test_loss": score.loss}
+                        accuracies[rounds] = score.accuracy
+                    record.write(rounds, metrics)
+                    for name in totals:
+                        totals[name] += metrics[name]
+                    latest = f"{list(accuracies.values())[-1]:.2%}" if accuracies else "?"
+                    progress.note(
+                        f"round {rounds}/{scene.H}  loss {metrics['train/loss']:.4f}  accuracy {latest}  "
+                        f"{rounds / progress.elapsed():.2f} rounds/s"
+                    )
+            finally:  # a run that ends early has a summary too
+                record.summarise(summary(accuracies, rounds, totals))
+        trainer.net.load(round.server.weights, round.server.buffers)
+        record.save_weights(net.state_dict())
 
 
 def summary(accuracies: dict[int, float], rounds: int, totals: dict[str, float]) -> dict[str, float]:
-    """What a table of runs shows; rewritten every round, so that an unfinished run has one too."""
+    """What a table of runs shows."""
     values: dict[str, float] = {}
     if accuracies:
         last = list(accuracies.values())[-LAST:]
