@@ -9,9 +9,13 @@ from fedpan_exp.folders import SWEEPS
 from fedpan_exp.models import MODELS
 from fedpan_exp.studies import STUDIES
 
+VARIANTS = {"paper": "canonical", "authors": "authors"}
+
 
 def register() -> None:
     """Make the schemas and the sweeps known to Hydra, beside the YAML files in conf/."""
+    # Where the released code's algorithm is not the canonical one, fidelity=authors takes it.
+    OmegaConf.register_new_resolver("variant", VARIANTS.__getitem__, replace=True)
     store = ConfigStore.instance().store
     store(name="schema", node=Experiment)
     for group, schemas in (("algorithm", ALGORITHMS), ("model", MODELS), ("study", STUDIES)):

@@ -76,7 +76,13 @@ def test_one_client_always_chosen_is_centralized_training_with_lightning():
     ).fit(module, torch.utils.data.DataLoader(batches, batch_size=None, shuffle=False))
     for ours, theirs in zip(trainer.net.views(last.server.weights), module.net.parameters(), strict=True):
         assert torch.equal(ours, theirs.detach())
-    assert last.fits[0].lr_sum == pytest.approx(sum(settings.lr_at(step) for step in range(15)))
+    constant = torch.ones(1)
+    optimizer = torch.optim.SGD([constant], lr=1.0, momentum=settings.momentum)
+    for step in range(15):
+        optimizer.param_groups[0]["lr"] = settings.lr_at(step)
+        constant.grad = torch.ones(1)
+        optimizer.step()
+    assert last.fits[0].travel == pytest.approx(1 - constant.item(), rel=1e-5)
 
 
 def test_clip_and_weight_decay_reach_the_optimizer():

@@ -1,7 +1,17 @@
 """One file per algorithm; the name here is the name on the command line."""
 
 from fedpan_exp.algorithms.base import FedAvg, Server, Upload, Visit, average
+from fedpan_exp.algorithms.fedopt import FedOpt
+from fedpan_exp.algorithms.fedprox import FedProx
+from fedpan_exp.algorithms.moon import Moon
+from fedpan_exp.algorithms.scaffold import Scaffold
 
-ALGORITHMS: dict[str, type[FedAvg]] = {"fedavg": FedAvg}
+ALGORITHMS: dict[str, type[FedAvg]] = {
+    "fedavg": FedAvg,
+    "fedprox": FedProx,
+    "fedopt": FedOpt,
+    "scaffold": Scaffold,
+    "moon": Moon,
+}
 
-__all__ = ["ALGORITHMS", "FedAvg", "Server", "Upload", "Visit", "average"]
+__all__ = ["ALGORITHMS", "FedAvg", "FedOpt", "FedProx", "Moon", "Scaffold", "Server", "Upload", "Visit", "average"]

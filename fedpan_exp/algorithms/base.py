@@ -1,7 +1,8 @@
-"""The federated algorithm: five hooks, whose defaults are FedAvg."""
+"""The federated algorithm: six hooks, whose defaults are FedAvg."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,7 +29,8 @@ class Visit:
     memory: dict[str, Tensor]  # what this client keeps until its next visit
     samples: int
     steps: int = 0
-    lr_sum: float = 0.0  # the learning rates of the steps, added up
+    travel: float = 0.0  # how far the steps would have moved the weights under a constant gradient of 1
+    desk: dict[str, Any] = field(default_factory=dict)  # what the algorithm needs at hand during the visit
 
 
 @dataclass
@@ -42,7 +44,7 @@ class Upload:
 
     @property
     def bytes(self) -> int:
-        return sum(t.nbytes for t in (self.weights, self.buffers, *self.extra.values()))
+        return sum(vector.nbytes for vector in (self.weights, self.buffers, *self.extra.values()))
 
 
 @dataclass
@@ -53,6 +55,13 @@ class FedAvg:
 
     def start(self, server: Server) -> None:
         """Prepare the server's memory before the first round."""
+
+    def download(self, server: Server) -> list[Tensor]:
+        """What a client of the round is sent."""
+        return [server.weights, server.buffers]
+
+    def begin(self, net: FlatNet, visit: Visit) -> None:
+        """Lay out on the visit's desk what its steps will need."""
 
     def loss(self, net: FlatNet, x: Tensor, y: Tensor, visit: Visit) -> Tensor:
         return F.cross_entropy(net(x), y)
@@ -70,19 +79,29 @@ class FedAvg:
         server.weights, server.buffers = mean.weights, mean.buffers
 
 
-def average(uploads: Iterable[Upload]) -> Upload:
+@dataclass
+class Mean:
+    weights: Tensor
+    buffers: Tensor
+    extra: dict[str, Tensor]
+    clients: int = 0  # |S|
+    shares: float = 0.0
+
+
+def average(uploads: Iterable[Upload]) -> Mean:
     """The mean of uploads by their shares, as a running sum: memory does not grow with the clients of a round."""
-    mean: Upload | None = None
+    mean: Mean | None = None
     for upload in uploads:
         if mean is None:
             zeros = {name: torch.zeros_like(vector) for name, vector in upload.extra.items()}
-            mean = Upload(torch.zeros_like(upload.weights), torch.zeros_like(upload.buffers), 0.0, zeros)
-        mean.share += upload.share
+            mean = Mean(torch.zeros_like(upload.weights), torch.zeros_like(upload.buffers), zeros)
+        mean.clients += 1
+        mean.shares += upload.share
         mean.weights.add_(upload.weights, alpha=upload.share)
         mean.buffers.add_(upload.buffers, alpha=upload.share)
         for name, vector in upload.extra.items():
             mean.extra[name].add_(vector, alpha=upload.share)
     assert mean is not None, "a round has at least one client"
     for vector in (mean.weights, mean.buffers, *mean.extra.values()):
-        vector.div_(mean.share)
+        vector.div_(mean.shares)
     return mean

@@ -5,11 +5,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from torch import Tensor
-
 from fedpan_exp.algorithms import FedAvg, Server, Upload, Visit
 from fedpan_exp.checks import Diverged
 from fedpan_exp.data import Clients
+from fedpan_exp.federation.memories import Memories
 from fedpan_exp.federation.scene import Scene
 from fedpan_exp.training import Fit, LocalTrainer
 
@@ -53,19 +52,26 @@ def federate(
     scene: Scene,
     seed: int,
     track: Callable[[list[int]], Iterable[int]] = iter,
+    memories: Memories | None = None,
 ) -> Iterator[Round]:
-    """Yield every round after aggregation; `track` may watch the clients of a round go by."""
+    """Yield every round after aggregation.
+
+    `track` may watch the clients of a round go by; `memories` keeps what clients remember, in a dict if not given.
+    """
     net = trainer.net
     fresh = net.buffers.clone()
     server = Server(net.weights.clone(), net.buffers.clone(), clients=len(clients))
-    memories: dict[int, dict[str, Tensor]] = {}  # only of clients seen so far
+    memories = {} if memories is None else memories
     algorithm.start(server)
 
     def uploads(this: Round) -> Iterator[Upload]:
         for k in track(this.clients):
-            visit = Visit(server, memories.setdefault(k, {}), clients.samples(k))
+            memory = {name: vector.to(net.weights.device) for name, vector in memories.get(k, {}).items()}
+            visit = Visit(server, memory, clients.samples(k))
             net.load(server.weights, fresh if scene.bn_statistics == "reset" else server.buffers)
             yield _visit(algorithm, trainer, clients, scene, k, visit, this)
+            if visit.memory:
+                memories[k] = {name: vector.cpu() for name, vector in visit.memory.items()}
 
     for turn in range(1, scene.H + 1):
         began = time.perf_counter()
@@ -92,6 +98,7 @@ def _visit(
     net, began = trainer.net, time.perf_counter()
     held_out = clients.held_out(k) if scene.local_test else None
     before = trainer.evaluate(held_out) if held_out else None
+    algorithm.begin(net, visit)
     fit = trainer.fit(
         clients.batches(k, this.index, scene.E, scene.B, skip_single=trainer.has_batch_norm),
         this.index,
@@ -100,13 +107,13 @@ def _visit(
     )
     if not math.isfinite(fit.loss):
         raise Diverged(_diverged(f"in round {this.index} at client {k}: the local loss is {fit.loss}", trainer))
-    visit.steps, visit.lr_sum = fit.steps, fit.lr_sum
+    visit.steps, visit.travel = fit.steps, fit.travel
     upload = Upload(net.weights, net.buffers, scene.share(visit.samples), algorithm.finish(net, visit))
     if held_out and before:
         this.local_scores.append((before.accuracy, trainer.evaluate(held_out).accuracy, before.samples))
     this.fits.append(fit)
     this.up_bytes += upload.bytes
-    this.down_bytes += visit.server.weights.nbytes + visit.server.buffers.nbytes
+    this.down_bytes += sum(vector.nbytes for vector in algorithm.download(visit.server))
     this.local_seconds += time.perf_counter() - began
     return upload
 

@@ -27,6 +27,7 @@ class Scene:
     local_test: float = 0.0
     averaging: str = "uniform"
     bn_statistics: str = "average"
+    client_memory: str = "memory"
 
     def __post_init__(self) -> None:
         for letter in ("K", "E", "H", "B"):
@@ -41,6 +42,7 @@ class Scene:
         require(0 <= self.local_test < 1, "fl_scene.local_test", "in [0, 1)", self.local_test)
         require_choice("fl_scene.averaging", self.averaging, ("uniform", "by_samples"))
         require_choice("fl_scene.bn_statistics", self.bn_statistics, ("average", "keep", "reset"))
+        require_choice("fl_scene.client_memory", self.client_memory, ("memory", "disk"))
 
     def rule(self) -> Rule:
         return Rule(self.partition, self.K, self.alpha, self.shards, self.min_samples, self.small_clients)

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,8 +24,11 @@ class Network(nn.Module):
     def features(self, x: Tensor) -> Tensor:
         return self.body(x)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.features(x))
+    def forward(self, x: Tensor, with_features: bool = False) -> Any:
+        """Logits; or features and logits."""
+        features = self.features(x)
+        logits = self.head(features)
+        return (features, logits) if with_features else logits
 
 
 @dataclass

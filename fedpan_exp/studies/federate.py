@@ -8,7 +8,7 @@ import torch
 from fedpan_exp.console import job, say
 from fedpan_exp.data import Clients
 from fedpan_exp.experiment import Experiment
-from fedpan_exp.federation import federate
+from fedpan_exp.federation import DiskMemories, Memories, federate
 from fedpan_exp.studies.setup import check_batch_norm, describe_network, load_and_split
 from fedpan_exp.tracking.record import Record
 from fedpan_exp.training import Classifier, LocalTrainer
@@ -42,10 +42,12 @@ class Federate:
         record.begin()
         accuracies: dict[int, float] = {}
         totals = {"comm/up_bytes": 0.0, "comm/down_bytes": 0.0, "time/round_s": 0.0}
+        memories: Memories = DiskMemories(record.folder / "clients") if scene.client_memory == "disk" else {}
         rounds = 0
         with job("federate", scene.H * scene.invited(len(clients))) as progress:
+            run = federate(experiment.algorithm, trainer, clients, scene, experiment.seed, progress.track, memories)
             try:
-                for round in federate(experiment.algorithm, trainer, clients, scene, experiment.seed, progress.track):
+                for round in run:
                     rounds, metrics = round.index, round.metrics()
                     if experiment.evaluates(rounds):
                         trainer.net.load(round.server.weights, round.server.buffers)
@@ -64,6 +66,7 @@ class Federate:
                 record.summarise(summary(accuracies, rounds, totals))
         trainer.net.load(round.server.weights, round.server.buffers)
         record.save_weights(net.state_dict())
+        memories.clear()  # no client will be visited again
 
 
 def summary(accuracies: dict[int, float], rounds: int, totals: dict[str, float]) -> dict[str, float]:

@@ -2,17 +2,21 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from functools import reduce
 from hashlib import blake2b
 from typing import Any
 
 # Where and how it runs, and where it is written to, does not change what a run is.
-NOT_SCIENCE = ("logger", "fabric", "runs", "rerun")
+NOT_SCIENCE = ("logger", "fabric", "runs", "rerun", "dataset.root", "fl_scene.client_memory")
 
 
 def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = ()) -> str:
     """The same setting gives the same id, however it was launched."""
-    science = {key: value for key, value in settings.items() if key not in (*NOT_SCIENCE, *irrelevant)}
-    science["dataset"] = {key: value for key, value in settings["dataset"].items() if key != "root"}
+    science = deepcopy(dict(settings))
+    for name in (*NOT_SCIENCE, *irrelevant):
+        *sections, key = name.split(".")
+        reduce(dict.__getitem__, sections, science).pop(key)
     if "pan" in science and is_off(science["pan"]):
         science["pan"] = "off"  # whatever A, T and mode: the same plain network
     return blake2b(json.dumps(science, sort_keys=True).encode(), digest_size=4).hexdigest()

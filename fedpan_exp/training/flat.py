@@ -1,6 +1,8 @@
 """A network whose parameters, and whose buffers, are each one vector."""
 
+import copy
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,10 +17,10 @@ class FlatNet:
     Gradients stay one tensor a parameter, None between steps: as views of a vector they would cost 7-15% a step.
     """
 
-    def __init__(self, net: Network, forward: Callable[[Tensor], Tensor] | None = None):
+    def __init__(self, net: Network, forward: Callable[..., Any] | None = None):
         self.net = net
         self._forward = forward or net  # Fabric's wrapper, which handles precision
-        self.parameters = list(net.parameters())
+        self.parameters: list[Tensor] = list(net.parameters())
         self.weights = _fuse(self.parameters)
         # Only what a state dict holds, which leaves position encodings out: they never travel.
         saved = net.state_dict().keys()
@@ -27,6 +29,18 @@ class FlatNet:
 
     def __call__(self, x: Tensor) -> Tensor:
         return self._forward(x)
+
+    def features_and_logits(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self._forward(x, with_features=True)
+
+    def gradients(self) -> list[Tensor]:
+        return [p.grad for p in self.parameters if p.grad is not None]
+
+    def frozen(self, weights: Tensor, buffers: Tensor) -> Callable[[Tensor], Tensor]:
+        """The features the network would compute with other weights: in eval mode, without gradients."""
+        twin = copy.deepcopy(self.net).eval()
+        FlatNet(twin).load(weights, buffers)
+        return torch.no_grad()(twin.features)
 
     @torch.no_grad()
     def load(self, weights: Tensor, buffers: Tensor) -> None:

@@ -43,7 +43,7 @@ class Fit:
     """What one stretch of local training came to."""
 
     steps: int
-    lr_sum: float  # learning rates added up over the steps: how far a unit gradient would have moved the weights
+    travel: float  # how far the steps would have moved the weights under a constant gradient of 1
     loss: float  # mean over the samples seen
     samples: int
 
@@ -81,7 +81,7 @@ class LocalTrainer:
         group = self._optimizer.optimizer.param_groups[0]
         total = torch.zeros((), device=self.fabric.device)
         steps = samples = 0
-        lr_sum = 0.0
+        velocity = travel = 0.0
         for x, y in batches:
             group["lr"] = self.settings.lr_at(steps, turn)
             value = loss(x, y)
@@ -93,8 +93,9 @@ class LocalTrainer:
             for parameter in self.net.parameters:
                 parameter.grad = None  # what zero_grad does, without its 20 µs
             total.add_(value.detach(), alpha=len(y))
-            steps, samples, lr_sum = steps + 1, samples + len(y), lr_sum + group["lr"]
-        return Fit(steps, lr_sum, total.item() / max(samples, 1), samples)
+            velocity = self.settings.momentum * velocity + 1
+            steps, samples, travel = steps + 1, samples + len(y), travel + group["lr"] * velocity
+        return Fit(steps, travel, total.item() / max(samples, 1), samples)
 
     @torch.inference_mode()
     def evaluate(self, images: Images) -> Score:

@@ -43,8 +43,8 @@ class Classifier(LightningModule):
         super().__init__()
         self.net, self.settings = net, training_settings
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.net(x)
+    def forward(self, x: Tensor, with_features: bool = False) -> Any:
+        return self.net(x, with_features)
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         x, y = batch

@@ -1,0 +1,35 @@
+"""FedProx: Federated Optimization in Heterogeneous Networks (Li et al., MLSys 2020)."""
+
+from dataclasses import dataclass
+
+import torch
+
+from fedpan_exp.algorithms.base import FedAvg, Visit
+from fedpan_exp.checks import require, require_choice
+from fedpan_exp.training.flat import FlatNet
+
+
+@dataclass
+class FedProx(FedAvg):
+    """Add mu/2 |w - w_server|^2 to the local loss, as its gradient mu (w - w_server)."""
+
+    mu: float = 1e-3
+    variant: str = "canonical"
+
+    def __post_init__(self) -> None:
+        require(self.mu >= 0, "algorithm.mu", "at least 0", self.mu)
+        require_choice("algorithm.variant", self.variant, ("canonical", "authors"))
+
+    def begin(self, net: FlatNet, visit: Visit) -> None:
+        visit.desk["anchor"] = net.views(visit.server.weights)
+
+    def adjust_gradient(self, net: FlatNet, visit: Visit) -> None:
+        if self.mu == 0:
+            return
+        gradients, anchor = net.gradients(), visit.desk["anchor"]
+        if self.variant == "canonical":
+            torch._foreach_add_(gradients, net.parameters, alpha=self.mu)
+            torch._foreach_add_(gradients, anchor, alpha=-self.mu)
+        else:  # mu times the smooth-L1 distance, averaged over each tensor
+            for gradient, weight, start in zip(gradients, net.parameters, anchor, strict=True):
+                gradient.add_((weight.detach() - start).clamp_(-1, 1), alpha=self.mu / weight.numel())

@@ -1,0 +1,254 @@
+"""The algorithms against numbers worked out by hand, against each other, and against autograd."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from conftest import clients_of, experiment, random_images, trainer_of
+from fedpan_exp.algorithms import ALGORITHMS, FedAvg, FedOpt, FedProx, Moon, Scaffold, Server, Visit
+from fedpan_exp.algorithms.fedopt import Yogi
+from fedpan_exp.data import Clients, Images, Pixels
+from fedpan_exp.federation import DiskMemories, Scene, federate
+from fedpan_exp.models import Pan
+from fedpan_exp.models.mlp import MLP
+from fedpan_exp.models.resnet import ResNet
+from fedpan_exp.training import Training
+
+PLAIN_SGD = Training(lr=0.5, momentum=0.0, warmup="none")
+
+
+def quadratic(algorithm: FedAvg) -> FedAvg:
+    """The algorithm on the local loss a/2 (w - t)^2: the target t is the client's pixel, a is 1 + its label."""
+
+    class OnQuadratic(type(algorithm)):
+        def loss(self, net, x, y, visit):
+            return sum((1 + y[0]) / 2 * (w - x.mean()).square().sum() for w in net.parameters)
+
+    return OnQuadratic(**vars(algorithm))
+
+
+def quadratic_rounds(algorithm: FedAvg, steps: int, rounds: int, curvatures=(1, 1), training=PLAIN_SGD) -> list[float]:
+    """Two clients with the optima 2 and 6, weights that start at 0; the server's weight after each round."""
+    images = Images(torch.tensor([2, 6], dtype=torch.uint8).view(2, 1, 1, 1), torch.tensor(curvatures) - 1)
+    trainer = trainer_of(MLP(1, 1, 0, 1, Pan()), training)
+    trainer.net.weights.zero_()
+    clients = Clients(images, Pixels([0.0], [1 / 255]), [torch.tensor([0]), torch.tensor([1])], 0.0, seed=0)
+    scene = Scene(K=2, R=1.0, E=steps, H=rounds, B=1)
+    history = []
+    for round in federate(quadratic(algorithm), trainer, clients, scene, seed=0):
+        assert round.server.weights.unique().numel() == 1  # weight and bias are the same problem twice
+        history.append(round.server.weights[0].item())
+    return history
+
+
+def test_fedavg_by_hand():
+    # client 1: 0 -> 1 -> 1.5, client 2: 0 -> 3 -> 4.5; then 3 -> 2.5 -> 2.25 and 3 -> 4.5 -> 5.25
+    assert quadratic_rounds(FedAvg(), steps=2, rounds=2) == pytest.approx([3.0, 3.75])
+
+
+def test_fedprox_by_hand():
+    # mu=1. client 1: 0 -> 1, then the pulls cancel; client 2: 0 -> 3, likewise; then 2 stays, 2 -> 4
+    assert quadratic_rounds(FedProx(mu=1.0), steps=2, rounds=2) == pytest.approx([2.0, 3.0])
+
+
+def test_fedopt_by_hand():
+    # SGD, lr 0.5, momentum 0.5: means 3 and 3.375; steps 0.5 * 3 and 0.5 * (0.5 * 3 + 1.875)
+    algorithm = FedOpt(server_optimizer="sgd", server_lr=0.5, momentum=0.5)
+    assert quadratic_rounds(algorithm, steps=2, rounds=2) == pytest.approx([1.5, 3.1875])
+
+
+def test_scaffold_by_hand():
+    # Controls after round 1: -1.5, -4.5, mean -3. Then 3 -> 3.25 -> 3.375 and 3 -> 3.75 -> 4.125.
+    assert quadratic_rounds(Scaffold(), steps=2, rounds=2) == pytest.approx([3.0, 3.75])
+    # Half a server step: 0 -> 1.5; from there 1.5 -> 2.5 -> 3 and 1.5 -> 3 -> 3.75.
+    assert quadratic_rounds(Scaffold(server_lr=0.5), steps=2, rounds=1) == pytest.approx([1.5])
+
+
+def test_adam_and_yogi_take_their_formulas_step():
+    w, g = torch.tensor([1.0, -2.0]), torch.tensor([0.3, -0.5])
+    for optimizer, second in ((torch.optim.Adam, None), (Yogi, 1e-6 + 0.01 * (g * g))):
+        weights = w.clone()
+        weights.grad = g.clone()
+        optimizer([weights], lr=0.1, betas=(0.9, 0.99), eps=1e-3).step()
+        step = g / (g.abs() + 1e-3) if second is None else 0.1 * g / (second.sqrt() + 1e-3)
+        torch.testing.assert_close(weights, w - 0.1 * step)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "yogi"])
+def test_adaptive_servers_reach_the_optimum(optimizer):
+    algorithm = FedOpt(server_optimizer=optimizer, server_lr=0.3)
+    assert quadratic_rounds(algorithm, steps=2, rounds=150)[-1] == pytest.approx(4.0, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    "training", [PLAIN_SGD, Training(lr=0.05, momentum=0.5, warmup="steps")], ids=["plain", "momentum and warm-up"]
+)
+def test_scaffold_reaches_the_joint_optimum_where_fedavg_does_not(training):
+    """Curvatures 1 and 2: the joint optimum is (1 * 2 + 2 * 6) / 3; FedAvg ends between the local optima."""
+    joint = 14 / 3
+    avg = quadratic_rounds(FedAvg(), steps=20, rounds=300, curvatures=(1, 2), training=training)[-1]
+    scaffold = quadratic_rounds(Scaffold(), steps=20, rounds=300, curvatures=(1, 2), training=training)[-1]
+    assert abs(avg - joint) > 0.3
+    assert scaffold == pytest.approx(joint, abs=0.01)
+
+
+def world(algorithm: FedAvg, momentum: float = 0.9, rounds: int = 3, norm: str = "bn", memories=None, R: float = 0.5):
+    trainer = trainer_of(ResNet(1, 4, 1, 3, norm, Pan("mul", A=0.2)), Training(momentum=momentum, warmup="none"))
+    clients = clients_of(random_images(48, shape=(1, 8, 8)), [12] * 4)
+    scene = Scene(K=4, R=R, E=2, H=rounds, B=4)
+    return federate(algorithm, trainer, clients, scene, seed=0, memories=memories)
+
+
+def last_server(*arguments, **more) -> Server:
+    *_, last = world(*arguments, **more)
+    return last.server
+
+
+def test_without_their_terms_they_are_fedavg_bit_for_bit():
+    fedavg = last_server(FedAvg())
+    for algorithm in (FedProx(mu=0.0), Moon(mu=0.0)):
+        assert last_server(algorithm).weights.equal(fedavg.weights)
+    for algorithm in (FedProx(mu=0.5), FedProx(mu=10.0, variant="authors"), Moon(mu=5.0), Scaffold()):
+        assert not last_server(algorithm).weights.equal(fedavg.weights)
+    plain_server = FedOpt(server_optimizer="sgd", server_lr=1.0, momentum=0.0)
+    torch.testing.assert_close(last_server(plain_server, rounds=1).weights, last_server(FedAvg(), rounds=1).weights)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_scaffolds_first_round_is_fedavg(momentum):
+    first, fedavg = (last_server(algorithm, momentum, rounds=1) for algorithm in (Scaffold(), FedAvg()))
+    assert first.weights.equal(fedavg.weights)
+
+
+def test_with_full_participation_scaffolds_control_is_the_mean_of_its_clients():
+    memories: dict[int, dict[str, Tensor]] = {}
+    for round in world(Scaffold(), momentum=0.0, memories=memories, R=1.0):
+        controls = torch.stack([memory["control"] for memory in memories.values()])
+        assert len(controls) == 4
+        torch.testing.assert_close(round.server.memory["control"], controls.mean(0), rtol=1e-4, atol=1e-5)
+
+
+def test_scaffolds_control_moves_by_the_share_of_clients_unless_as_the_authors_do():
+    canonical, authors = (
+        last_server(Scaffold(variant=variant), rounds=1).memory["control"] for variant in ("canonical", "authors")
+    )
+    torch.testing.assert_close(canonical * 2, authors)  # 2 of 4 clients took part
+
+
+@pytest.mark.parametrize("variant", ["canonical", "authors"])
+def test_the_prox_gradient_is_autograds(variant):
+    net = trainer_of(MLP(16, 8, 2, 3, Pan())).net
+    start = net.weights + torch.randn_like(net.weights)
+    visit = Visit(Server(start, net.buffers, 1), {}, 1)
+    algorithm = FedProx(mu=0.3, variant=variant)
+    algorithm.begin(net, visit)
+    for parameter in net.parameters:
+        parameter.grad = torch.zeros_like(parameter)
+    algorithm.adjust_gradient(net, visit)
+    ours = net.gradients()
+    pairs = list(zip(net.parameters, net.views(start), strict=True))
+    if variant == "canonical":
+        term = 0.3 / 2 * sum((w - s).square().sum() for w, s in pairs)
+    else:
+        term = 0.3 * sum(F.smooth_l1_loss(w, s) for w, s in pairs)
+    for gradient, expected in zip(ours, torch.autograd.grad(term, net.parameters), strict=True):
+        torch.testing.assert_close(gradient, expected)
+
+
+def test_batch_norm_statistics_stay_out_of_controls():
+    memories: dict[int, dict[str, Tensor]] = {}
+    server = last_server(Scaffold(), memories=memories)
+    assert server.buffers.numel() > 0
+    assert server.memory["control"].numel() == server.weights.numel()
+    assert all(memory["control"].numel() == server.weights.numel() for memory in memories.values())
+
+
+def test_moons_references_move_no_statistics_and_get_no_gradients():
+    trainer = trainer_of(ResNet(1, 4, 1, 3, "bn", Pan()))
+    net = trainer.net
+    algorithm = Moon()
+    visit = Visit(Server(net.weights.clone(), net.buffers.clone(), 1), {}, 4)
+    algorithm.begin(net, visit)
+    x = torch.rand(4, 1, 8, 8)
+    net.net.eval()
+    expected = net.net.features(x)
+    before = net.buffers.clone()
+    for reference in ("global", "previous"):
+        features = visit.desk[reference](x)
+        assert not features.requires_grad
+        torch.testing.assert_close(features, expected)  # in eval mode
+    assert net.buffers.equal(before)
+    net.net.train()
+    algorithm.loss(net, x, torch.zeros(4).long(), visit)
+    once = net.buffers.clone()
+    net.load(visit.server.weights, visit.server.buffers)
+    net(x)
+    assert net.buffers.equal(once)  # one pass in train mode, as in FedAvg
+
+
+def test_moons_contrast_is_its_papers_formula():
+    trainer = trainer_of(MLP(16, 8, 2, 3, Pan()))
+    net, x, y = trainer.net, torch.rand(5, 1, 4, 4), torch.zeros(5).long()
+    server = Server(torch.randn_like(net.weights), net.buffers, 1)
+    visit = Visit(server, {"weights": torch.randn_like(net.weights), "buffers": net.buffers}, 5)
+    algorithm = Moon(mu=2.0, temperature=0.7)
+    algorithm.begin(net, visit)
+    z, z_global, z_previous = net.net.features(x), visit.desk["global"](x), visit.desk["previous"](x)
+    pull, push = ((F.cosine_similarity(z, other) / 0.7).exp() for other in (z_global, z_previous))
+    expected = F.cross_entropy(net(x), y) - 2.0 * (pull / (pull + push)).log().mean()
+    torch.testing.assert_close(algorithm.loss(net, x, y, visit), expected)
+
+
+@pytest.mark.parametrize("algorithm", [Scaffold(), Moon()])
+def test_memory_on_disk_gives_the_same_run(algorithm, tmp_path):
+    kept: dict[int, dict[str, Tensor]] = {}
+    in_memory = last_server(algorithm, rounds=4, memories=kept)
+    disk = DiskMemories(tmp_path / "clients")
+    assert last_server(algorithm, rounds=4, memories=disk).weights.equal(in_memory.weights)
+    assert sorted(disk) == sorted(kept)
+    for k, memory in kept.items():
+        assert all(disk[k][name].equal(vector) for name, vector in memory.items())
+    disk.clear()
+    assert not (tmp_path / "clients").exists()
+
+
+def test_scaffold_sends_twice_what_fedavg_sends():
+    costs = {}
+    for name, algorithm in (("fedavg", FedAvg()), ("scaffold", Scaffold()), ("moon", Moon()), ("fedopt", FedOpt())):
+        *_, last = world(algorithm, norm="gn1")  # no statistics, so that only weights travel
+        costs[name] = (last.up_bytes, last.down_bytes)
+    assert costs["scaffold"] == tuple(2 * cost for cost in costs["fedavg"])
+    assert costs["moon"] == costs["fedopt"] == costs["fedavg"]
+
+
+@pytest.mark.parametrize("model", ["mlp", "vgg9", "resnet20 model.width=8"])
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+def test_every_algorithm_works_with_every_family(name, model, command):
+    ended = command(f"algorithm={name}", "scale=smoke", *f"model={model}".split(), "fl_scene.local_test=0.2", "pan=add")
+    assert ended.code == 0, ended.err
+
+
+def test_scaffold_trains_without_momentum_unless_told():
+    assert experiment("algorithm=scaffold").training.momentum == 0.0
+    assert experiment("algorithm=scaffold", "training.momentum=0.5").training.momentum == 0.5
+    assert experiment("algorithm=fedprox").training.momentum == 0.9
+
+
+def test_authors_fidelity_takes_their_variants():
+    for name in ("fedprox", "scaffold"):
+        assert experiment(f"algorithm={name}").algorithm.variant == "canonical"
+        assert experiment(f"algorithm={name}", "fidelity=authors").algorithm.variant == "authors"
+        chosen = experiment(f"algorithm={name}", "fidelity=authors", "algorithm.variant=canonical")
+        assert chosen.algorithm.variant == "canonical"
+
+
+def test_client_memory_on_disk_from_the_command_line(command):
+    words = ("algorithm=scaffold", "scale=smoke", "model.width=8")
+    first = command(*words)
+    second = command(*words, "fl_scene.client_memory=disk")  # not another experiment
+    assert "already done" in second.out
+    third = command(*words, "fl_scene.client_memory=disk", "rerun=true")
+    assert third.code == 0, third.err
+    assert first.runs == third.runs
+    assert not (third.runs[0] / "clients").exists()
