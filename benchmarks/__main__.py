@@ -1,4 +1,4 @@
-"""make bench: one federated round against a plain torch loop, start-up, memory.
+"""make bench: one federated round against a plain torch loop, each algorithm, start-up, memory.
 
 Times on a busy machine mean little; ratios of times taken in turns mean more. Best of several.
 """
@@ -8,6 +8,7 @@ import torch
 from benchmarks.processes import peak_memory, start_up
 from benchmarks.rounds import against_floor
 from fedpan_exp import config
+from fedpan_exp.algorithms import ALGORITHMS
 from fedpan_exp.console import console
 
 JOBS = {
@@ -17,25 +18,30 @@ JOBS = {
 }
 
 
-def main() -> None:
-    config.register()
-    console.print(f"torch {torch.__version__}, {torch.get_num_threads()} threads\n")
-    console.print("one round          floor      ours     ratio   over the floor")
-    for name, (overrides, repeats) in JOBS.items():
-        timing = against_floor(overrides, repeats)
-        console.print(f"{name}", markup=False)
-        console.print(
-            f"{timing.floor:20.3f} s {timing.ours:7.3f} s {timing.ratio:9.3f} {timing.overhead_us:10.0f} µs a step"
-        )
-    console.print(f"\nstart-up to the first round, MNIST on disk: {min(start_up() for _ in range(2)):.1f} s")
+def rounds() -> None:
+    console.print("[bold]One round[/bold]; the floor is a plain torch loop that does FedAvg's steps")
+    console.print(f"  {'':52}{'floor':>9}{'ours':>9}{'ratio':>8}   over the floor")
+    algorithms = {f"{name}, MLP 1024 on MNIST, E=1": ((f"algorithm={name}", "fl_scene.E=1"), 6) for name in ALGORITHMS}
+    for name, (overrides, repeats) in (JOBS | algorithms).items():
+        t = against_floor(overrides, repeats)
+        console.print(f"  {name:<52}{t.floor:7.3f} s{t.ours:7.3f} s{t.ratio:8.3f}{t.overhead_us:9.0f} µs a step")
+
+
+def memory() -> None:
     small = ("model.width=64", "fl_scene.H=2", "fl_scene.E=1")
-    few, many, busy = (
-        peak_memory(*small, f"fl_scene.K={K}", f"fl_scene.R={R}") for K, R in ((100, 0.1), (5000, 0.002), (1000, 0.1))
-    )
-    console.print(
-        f"peak memory: K=100, 10 a round {few:.0f} MB; K=5000, 10 a round {many:.0f} MB ({many / few:.2f} x);"
-    )
-    console.print(f"             K=1000, 100 a round {busy:.0f} MB ({busy / few:.2f} x)")
+    scenes = {"K=100, 10 a round": (100, 0.1), "K=5000, 10 a round": (5000, 0.002), "K=1000, 100 a round": (1000, 0.1)}
+    console.print("\n[bold]Peak memory[/bold] against the number of clients, MLP 64 on MNIST")
+    for name, (K, R) in scenes.items():
+        console.print(f"  {name:<52}{peak_memory(*small, f'fl_scene.K={K}', f'fl_scene.R={R}'):7.0f} MB")
+
+    visit_500 = ("model.width=512", "fl_scene.K=500", "fl_scene.R=1", "fl_scene.H=1", "fl_scene.E=1")
+    console.print("\n[bold]Peak memory[/bold] after visiting 500 clients, MLP 512 on MNIST")
+    for words in ("fedavg", "scaffold fl_scene.client_memory=disk", "scaffold fl_scene.client_memory=memory"):
+        console.print(f"  {words:<52}{peak_memory(*visit_500, *f'algorithm={words}'.split()):7.0f} MB")
 
 
-main()
+config.register()
+console.print(f"torch {torch.__version__}, {torch.get_num_threads()} threads\n")
+rounds()
+console.print(f"\n[bold]Start-up[/bold] to the first round, MNIST on disk: {min(start_up() for _ in range(2)):.1f} s")
+memory()
