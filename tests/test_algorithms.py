@@ -146,7 +146,9 @@ def test_the_prox_gradient_is_autograds(variant):
     for parameter in net.parameters:
         parameter.grad = torch.zeros_like(parameter)
     algorithm.adjust_gradient(net, visit)
-    ours = net.gradients()
+    ours = [
+        gradient + algorithm.decay * w.detach() for gradient, w in zip(net.gradients(), net.parameters, strict=True)
+    ]
     pairs = list(zip(net.parameters, net.views(start), strict=True))
     if variant == "canonical":
         term = 0.3 / 2 * sum((w - s).square().sum() for w, s in pairs)
@@ -154,6 +156,14 @@ def test_the_prox_gradient_is_autograds(variant):
         term = 0.3 * sum(F.smooth_l1_loss(w, s) for w, s in pairs)
     for gradient, expected in zip(ours, torch.autograd.grad(term, net.parameters), strict=True):
         torch.testing.assert_close(gradient, expected)
+
+
+def test_clipping_bounds_the_whole_prox_gradient():
+    bound = Training(lr=0.5, momentum=0.0, warmup="none", clip=1.0)
+    free = Training(lr=0.5, momentum=0.0, warmup="none", clip=1e6)
+    assert quadratic_rounds(FedProx(mu=1.0), steps=2, rounds=2, training=free) == pytest.approx([2.0, 3.0])
+    # Both coordinates pull alike, so a gradient of norm 1 moves each by 0.5 / sqrt(2) a step.
+    assert quadratic_rounds(FedProx(mu=1.0), steps=1, rounds=1, training=bound) == pytest.approx([0.5 / 2**0.5])
 
 
 def test_batch_norm_statistics_stay_out_of_controls():

@@ -1,4 +1,4 @@
-"""The federated algorithm: six hooks, whose defaults are FedAvg."""
+"""The federated algorithm: hooks, whose defaults are FedAvg."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -52,6 +52,11 @@ class FedAvg:
     """Average the local weights (McMahan et al., AISTATS 2017). Settings only, no state: also the config schema."""
 
     name: str = "fedavg"
+
+    @property
+    def decay(self) -> float:
+        """Pull of the local weights toward 0, beside training.weight_decay."""
+        return 0.0
 
     def start(self, server: Server) -> None:
         """Prepare the server's memory before the first round."""

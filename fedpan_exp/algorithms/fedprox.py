@@ -11,7 +11,7 @@ from fedpan_exp.training.flat import FlatNet
 
 @dataclass
 class FedProx(FedAvg):
-    """Add mu/2 |w - w_server|^2 to the local loss, as its gradient mu (w - w_server)."""
+    """Add mu/2 |w - w_server|^2 to the local loss; as the authors: mu times the smooth-L1 distance, a mean a tensor."""
 
     mu: float = 1e-3
     variant: str = "canonical"
@@ -20,16 +20,20 @@ class FedProx(FedAvg):
         require(self.mu >= 0, "algorithm.mu", "at least 0", self.mu)
         require_choice("algorithm.variant", self.variant, ("canonical", "authors"))
 
+    @property
+    def decay(self) -> float:
+        """mu (w - w_server) = mu w, which the optimizer adds as weight decay in the same pass, less mu w_server."""
+        return self.mu if self.variant == "canonical" else 0.0
+
     def begin(self, net: FlatNet, visit: Visit) -> None:
         visit.desk["anchor"] = net.views(visit.server.weights)
 
     def adjust_gradient(self, net: FlatNet, visit: Visit) -> None:
+        anchor = visit.desk["anchor"]
         if self.mu == 0:
             return
-        gradients, anchor = net.gradients(), visit.desk["anchor"]
         if self.variant == "canonical":
-            torch._foreach_add_(gradients, net.parameters, alpha=self.mu)
-            torch._foreach_add_(gradients, anchor, alpha=-self.mu)
-        else:  # mu times the smooth-L1 distance, averaged over each tensor
-            for gradient, weight, start in zip(gradients, net.parameters, anchor, strict=True):
-                gradient.add_((weight.detach() - start).clamp_(-1, 1), alpha=self.mu / weight.numel())
+            torch._foreach_add_(net.gradients(), anchor, alpha=-self.mu)
+            return
+        for gradient, weight, start in zip(net.gradients(), net.parameters, anchor, strict=True):
+            gradient.add_((weight.detach() - start).clamp_(-1, 1), alpha=self.mu / weight.numel())

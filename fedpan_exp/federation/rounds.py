@@ -104,6 +104,7 @@ def _visit(
         this.index,
         loss=lambda x, y: algorithm.loss(net, x, y, visit),
         adjust_gradient=lambda: algorithm.adjust_gradient(net, visit),
+        decay=algorithm.decay,
     )
     if not math.isfinite(fit.loss):
         raise Diverged(_diverged(f"in round {this.index} at client {k}: the local loss is {fit.loss}", trainer))

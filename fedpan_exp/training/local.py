@@ -74,11 +74,17 @@ class LocalTrainer:
         turn: int,
         loss: Callable[[Tensor, Tensor], Tensor],
         adjust_gradient: Callable[[], None],
+        decay: float = 0.0,
     ) -> Fit:
-        """Train on the batches with a fresh optimizer. Losses are added up on the device: no waiting in the loop."""
+        """Train on the batches with a fresh optimizer. Losses are added up on the device: no waiting in the loop.
+
+        `decay` is a part of the loss, decay/2 |w|^2, which the optimizer adds in its one pass over the weights; only
+        where gradients are clipped it must be among them before.
+        """
         self._module.train()
         self._optimizer.optimizer.state.clear()
         group = self._optimizer.optimizer.param_groups[0]
+        group["weight_decay"] = self.settings.weight_decay + (decay if self.settings.clip is None else 0.0)
         total = torch.zeros((), device=self.fabric.device)
         steps = samples = 0
         velocity = travel = 0.0
@@ -88,6 +94,7 @@ class LocalTrainer:
             self.fabric.backward(value)
             adjust_gradient()
             if self.settings.clip is not None:
+                torch._foreach_add_(self.net.gradients(), self.net.views(self.net.weights), alpha=decay)
                 nn.utils.clip_grad_norm_(self.net.parameters, self.settings.clip)
             self._optimizer.step()
             for parameter in self.net.parameters:
