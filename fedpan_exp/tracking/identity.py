@@ -7,8 +7,12 @@ from functools import reduce
 from hashlib import blake2b
 from typing import Any
 
-# Where and how it runs, and where it is written to, does not change what a run is.
-NOT_SCIENCE = ("logger", "fabric", "runs", "rerun", "dataset.root", "fl_scene.client_memory")
+# Where and how it runs and where it is written to does not change what a run is; nor do names for bundles of settings,
+# and defaults that other settings have taken over by now.
+NOT_SCIENCE = (
+    *("logger", "runs", "rerun", "fabric.accelerator", "fabric.devices", "dataset.root", "fl_scene.client_memory"),
+    *("fidelity", "scale", "model.lr", "model.authors_lr", "dataset.B"),
+)
 
 
 def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = ()) -> str:

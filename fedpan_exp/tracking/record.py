@@ -41,7 +41,7 @@ class Record:
         """Make the folder; what an unfinished or forced-again run left there is replaced."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            for old in ("summary.json", "metrics.jsonl"):
+            for old in ("summary.json", "metrics.jsonl", "weights.safetensors", "curves.png"):
                 (self.folder / old).unlink(missing_ok=True)
             write_text(self.folder / "config.yaml", yaml.safe_dump(self.settings, sort_keys=False))
             self._set_status("running")
@@ -50,14 +50,13 @@ class Record:
             raise ConfigError(
                 f"runs must be a folder that can be written, got {self.folder.parent} ({reason})"
             ) from None
-        self._metrics = (self.folder / "metrics.jsonl").open("w", encoding="utf-8")
         self._log = self._logger.open(self.name, str(self.folder), self.settings)
         self._begun = True
 
     def write(self, turn: int, metrics: Mapping[str, float]) -> None:
         """One line, in one piece."""
-        self._metrics.write(json.dumps({"round": turn, **metrics}) + "\n")
-        self._metrics.flush()
+        with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"round": turn, **metrics}) + "\n")
         if self._log:
             self._log.write(dict(metrics), turn)
 
@@ -78,7 +77,6 @@ class Record:
         if not self._begun:
             return
         status = {type(None): "done", KeyboardInterrupt: "interrupted", Diverged: "diverged"}.get(type(error), "failed")
-        self._metrics.close()
         self._set_status(status, str(error) if error else None)
         if self._log:
             self._log.finish(self._summary, status)
