@@ -4,14 +4,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hydra import compose, initialize_config_dir
-
 from benchmarks.floor import Floor
 from fedpan_exp import config
 from fedpan_exp.data import Clients, split
-from fedpan_exp.experiment import Experiment
 from fedpan_exp.federation import Round, federate
-from fedpan_exp.folders import CONF
 from fedpan_exp.training import Classifier, LocalTrainer
 
 
@@ -31,14 +27,9 @@ class Timing:
         return (self.ours - self.floor) / self.steps * 1e6
 
 
-def experiment(*overrides: str) -> Experiment:
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return config.read(compose("config", list(overrides)))
-
-
 def against_floor(overrides: tuple[str, ...], repeats: int) -> Timing:
     """Every round of ours is followed by the same clients' round of the floor; the best time a step of each counts."""
-    setting = experiment(*overrides, f"fl_scene.H={repeats + 1}")
+    setting = config.experiment(*overrides, f"fl_scene.H={repeats + 1}", "fabric.accelerator=cpu")
     scene, training = setting.fl_scene, setting.training
     data = setting.dataset.load()
     parts = split(data.train.y, scene.rule(), setting.seed).parts

@@ -31,6 +31,11 @@ def require_choice(setting: str, value: str, choices: Iterable[str]) -> None:
         raise ConfigError(f"{setting} must be {listed(choices, 'or')}, got {value}{hint(value, choices)}")
 
 
+def first_line(error: BaseException) -> str:
+    """What an error of somebody else's says, cut to fit into one line of ours."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+
+
 def hint(wrong: str, names: Iterable[str]) -> str:
     """`; did you mean ...?` with the nearest name, or nothing where none is near."""
     near = difflib.get_close_matches(wrong, list(names), n=1, cutoff=0.5)

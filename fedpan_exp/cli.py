@@ -24,7 +24,7 @@ def main() -> None:
     import hydra
 
     from fedpan_exp import config
-    from fedpan_exp.refusals import HYDRA_ERRORS, one_line
+    from fedpan_exp.refusals import HYDRA_ERRORS, NOTHING_CHOSEN, one_line
 
     config.register()
     try:
@@ -32,7 +32,9 @@ def main() -> None:
     except UserError as error:
         report(error)
         raise SystemExit(1) from None
-    except HYDRA_ERRORS as error:
+    except (*HYDRA_ERRORS, ValueError) as error:
+        if not isinstance(error, HYDRA_ERRORS) and not str(error).startswith(NOTHING_CHOSEN):
+            raise
         report(UserError(one_line(error, sys.argv[1:])))
         raise SystemExit(1) from None
     except KeyboardInterrupt:

@@ -1,11 +1,16 @@
 """From Hydra's config to an Experiment: where the YAML lies, which dataclasses guard it."""
 
+from dataclasses import fields
+from typing import Any
+
+from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
 from fedpan_exp.algorithms import ALGORITHMS
+from fedpan_exp.checks import ConfigError, hint
 from fedpan_exp.experiment import Experiment
-from fedpan_exp.folders import SWEEPS
+from fedpan_exp.folders import CONF, SWEEPS
 from fedpan_exp.models import MODELS
 from fedpan_exp.studies import STUDIES
 
@@ -29,4 +34,21 @@ def read(cfg: DictConfig) -> Experiment:
     """Resolve and check; a refused setting raises ConfigError."""
     experiment = OmegaConf.to_object(cfg)
     assert isinstance(experiment, Experiment)
+    _refuse_strangers(cfg, experiment)
     return experiment
+
+
+def experiment(*overrides: str) -> Experiment:
+    """An experiment as the command line would make it."""
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return read(compose("config", list(overrides)))
+
+
+def _refuse_strangers(cfg: DictConfig, settings: Any, section: str = "") -> None:
+    """Hydra lets `+name=value` add a setting; nobody would read it."""
+    names = [field.name for field in fields(settings)]
+    for key in map(str, cfg):
+        if key not in names:
+            raise ConfigError(f"{section}{key} is not a setting{hint(key, names)}")
+        if isinstance(cfg[key], DictConfig):
+            _refuse_strangers(cfg[key], getattr(settings, key), f"{section}{key}.")

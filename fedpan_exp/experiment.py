@@ -1,5 +1,6 @@
 """An experiment as one typed, checked value; nothing behind it knows of Hydra. Its defaults are in conf/."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +35,7 @@ class Experiment:
     rerun: bool = False
 
     def __post_init__(self) -> None:
-        require(self.eval_every > 0, "eval_every", "above 0", self.eval_every)
+        require(0 < self.eval_every < math.inf, "eval_every", "above 0", self.eval_every)
 
     def network(self) -> Network:
         """The network with its initial weights: the same for every algorithm and PAN setting of a seed."""

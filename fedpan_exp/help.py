@@ -43,7 +43,7 @@ def _defaults() -> dict[str, str | None]:
     """Group -> its option in the defaults list, in that order."""
     entries = yaml.safe_load((CONF / "config.yaml").read_text())["defaults"]
     return {
-        group.removeprefix("override "): option
+        group: option
         for entry in entries
         if isinstance(entry, dict)
         for group, option in entry.items()

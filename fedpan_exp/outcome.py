@@ -4,6 +4,7 @@ from typing import Any
 
 from rich.table import Table
 
+from fedpan_exp.checks import Diverged
 from fedpan_exp.console import clock, console, say
 from fedpan_exp.report import curves, partition
 from fedpan_exp.tracking.files import read_json
@@ -38,7 +39,7 @@ def conclude(record: Record, earlier: bool = False) -> float | None:
     """Draw the pictures, print the summary; returns the last-five accuracy."""
     folder = record.folder
     for file, draw in PICTURES.items():
-        if (folder / file).exists():
+        if (folder / file).exists() and not earlier:
             draw(folder)
     summary = read_json(folder / "summary.json")
     table = Table(show_header=False, box=None, padding=(0, 2))
@@ -52,6 +53,8 @@ def conclude(record: Record, earlier: bool = False) -> float | None:
         console.print(f"already {status['status']}{reason}; rerun=true runs it again", markup=False)
     console.print(table)
     console.print(f"\nin {folder}: {'  '.join(sorted(path.name for path in folder.iterdir()))}", markup=False)
+    if earlier and status["status"] == "diverged":
+        raise Diverged(status["reason"])
     return summary.get("summary/last5_acc")
 
 

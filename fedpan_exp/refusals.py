@@ -11,14 +11,18 @@ from fedpan_exp.checks import hint, listed
 from fedpan_exp.folders import CONF, SWEEPS
 
 HYDRA_ERRORS = (HydraException, OmegaConfBaseException)
+NOTHING_CHOSEN = "Config group override must be"  # a bare ValueError of Hydra's, for group=null
 KINDS = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false", "String": "a word"}
 
 
 def one_line(error: Exception, overrides: list[str]) -> str:
     text = str(error)
+    if text.startswith(NOTHING_CHOSEN):
+        return f"a group must have one of its options, got {listed([w for w in overrides if w.endswith('=null')])}"
     if isinstance(error, MissingConfigException) and error.options is not None:
         group, _, option = (error.missing_cfg_file or "").rpartition("/")
-        options = sorted(path.stem for path in (SWEEPS if group == "sweeps" else CONF / group).glob("*.yaml"))
+        ours = (SWEEPS if group == "sweeps" else CONF / group).glob("*.yaml")
+        options = sorted(path.stem for path in ours) or error.options  # Hydra's own groups are not in our folders
         return f"{group} must be {listed(options, 'or')}, got {option}{hint(option, options)}"
     if isinstance(error, OverrideParseException):
         return f"cannot read {error.override!r}; settings are written name=value, as in pan.A=0.1"

@@ -7,12 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 
 from fedpan_exp import cli, config
 from fedpan_exp.data import Clients, Images, Pixels
-from fedpan_exp.experiment import Experiment
-from fedpan_exp.folders import CONF
 from fedpan_exp.models import Network, initialise
 from fedpan_exp.randomness import stream
 from fedpan_exp.training import Classifier, FabricSettings, LocalTrainer, Training
@@ -22,9 +19,7 @@ os.environ.pop("FEDPAN_DATA", None)
 config.register()
 
 
-def experiment(*overrides: str) -> Experiment:
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return config.read(compose("config", list(overrides)))
+experiment = config.experiment
 
 
 @dataclass

@@ -59,10 +59,13 @@ def test_fedopt_by_hand():
 
 
 def test_scaffold_by_hand():
-    # Controls after round 1: -1.5, -4.5, mean -3. Then 3 -> 3.25 -> 3.375 and 3 -> 3.75 -> 4.125.
-    assert quadratic_rounds(Scaffold(), steps=2, rounds=2) == pytest.approx([3.0, 3.75])
-    # Half a server step: 0 -> 1.5; from there 1.5 -> 2.5 -> 3 and 1.5 -> 3 -> 3.75.
-    assert quadratic_rounds(Scaffold(server_lr=0.5), steps=2, rounds=1) == pytest.approx([1.5])
+    # Curvatures 1 and 2, lr 0.25. Round 1: 0 -> 0.5 -> 0.875 and 0 -> 3 -> 4.5; controls -1.75 and -9, mean -5.375.
+    # Round 2, steered by -3.625 and 3.625: 2.6875 -> 3.421875 -> 3.97265625 and 2.6875 -> 3.4375 -> 3.8125.
+    slow = Training(lr=0.25, momentum=0.0, warmup="none")
+    rounds = quadratic_rounds(Scaffold(), steps=2, rounds=2, curvatures=(1, 2), training=slow)
+    assert rounds == pytest.approx([2.6875, 3.892578125])
+    half_a_step = quadratic_rounds(Scaffold(server_lr=0.5), steps=2, rounds=1, curvatures=(1, 2), training=slow)
+    assert half_a_step == pytest.approx([2.6875 / 2])
 
 
 def test_adam_and_yogi_take_their_formulas_step():

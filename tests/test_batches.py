@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from conftest import PLAIN_PIXELS, clients_of, random_images
-from fedpan_exp.data import Pixels
+from fedpan_exp.data import Clients, Pixels
 from fedpan_exp.randomness import stream
 
 
@@ -28,6 +28,18 @@ def test_batches_depend_on_seed_round_and_client_only():
     torch.manual_seed(1)
     assert torch.equal(labels(0, 1), first)
     assert not torch.equal(labels(0, 2), first)
+    assert not torch.equal(labels(1, 1), first)
+    other_seed = clients_of(random_images(40), [20, 20], seed=1)
+    assert not torch.equal(torch.cat([y for _, y in other_seed.batches(0, 1, E=2, B=8)]), first)
+
+
+def test_skipping_a_single_sample_changes_no_other_batch():
+    images = random_images(17, shape=(1, 4, 4))
+    clients = Clients(images, Pixels([0.0], [1.0], crop_padding=1, flip=True), [torch.arange(17)], 0.0, seed=0)
+    whole, skipped = (list(clients.batches(0, 1, E=2, B=8, skip_single=skip)) for skip in (False, True))
+    kept = [batch for batch in whole if len(batch[1]) > 1]
+    assert len(kept) == len(skipped) == 4
+    assert all(torch.equal(a[0], b[0]) for a, b in zip(kept, skipped, strict=True))
 
 
 def test_a_single_last_sample_can_be_skipped():

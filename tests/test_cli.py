@@ -135,11 +135,18 @@ BAD = [
     ("algorithm=fedpox", "algorithm must be fedavg, fedopt, fedprox, moon or scaffold, got fedpox; did you mean fedprox?"),
     ("dataset=mnst", "dataset must be cifar10, digits, fashion_mnist or mnist, got mnst; did you mean mnist?"),
     ("seeds=1", "seeds is not a setting; did you mean seed?"),
+    ("pan=null", "a group must have one of its options, got pan=null"),
+    ("+pan.Z=1", "pan.Z is not a setting"),
+    ("+sed=1", "sed is not a setting; did you mean seed?"),
+    ("eval_every=inf", "eval_every must be above 0, got inf"),
+    ("dataset.classes=5", "dataset.classes must be at least 10, as digits has, got 5"),
+    ("dataset.shape=[1,-8,8]", "dataset.shape must be channels, height, width, got [1, -8, 8]"),
+    ("fabric.precision=16-mixed", "fabric.precision must be 32-true, 64-true, bf16-mixed or bf16-true, got 16-mixed; did you mean bf16-mixed?"),
     ("pan.A", "cannot read 'pan.A'; settings are written name=value, as in pan.A=0.1"),
     ("model=vgg11", "model=vgg11 halves the image 5 times and needs at least 32 pixels a side, got 8x8; choose model=mlp, vgg9 or resnet20, or a dataset of larger images"),
     ("model=resnet20 model.norm=gn7", "model.norm must be gn<groups> with groups dividing the width 64, got gn7"),
     ("model=vgg9 model.norm=ln", "model.norm must be none, bn or gn<groups> (gn1, gn8, ...), got ln"),
-    ("model=resnet20 fl_scene.B=1", "fl_scene.min_samples and fl_scene.B must be at least 2 for a network with BatchNorm, got 1"),
+    ("model=resnet20 fl_scene.B=1", "fl_scene.min_samples (less fl_scene.local_test) and fl_scene.B must be at least 2 for a network with BatchNorm, got 10 and 1"),
     ("algorithm=fedprox algorithm.mu=-1", "algorithm.mu must be at least 0, got -1.0"),
     ("algorithm=fedprox algorithm.variant=theirs", "algorithm.variant must be canonical or authors, got theirs; did you mean authors?"),
     ("algorithm=fedopt algorithm.server_lr=0", "algorithm.server_lr must be above 0, got 0.0"),
@@ -194,7 +201,9 @@ def test_a_diverging_run_ends_with_its_records(command):
     assert len(read_lines(folder / "metrics.jsonl")) > 0
     assert (folder / "curves.png").exists()
     again = command(*wild)
+    assert again.code == 1
     assert "already diverged" in again.out
+    assert again.err == ended.err
 
 
 def test_a_silent_encoding_is_said_once_at_the_start(command):

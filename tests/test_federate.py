@@ -174,14 +174,33 @@ def test_evaluation_counts_samples_not_batches(monkeypatch):
     assert score.loss == pytest.approx(F.cross_entropy(logits, images.y).item(), rel=1e-5)
 
 
-def test_local_accuracy_before_and_after_training():
-    images = random_images(200, classes=2)
-    clients = clients_of(images, [100, 100], local_test=0.5)
-    last = run(trainer_of(small_net()), clients, scene(local_test=0.5))
-    metrics = last.metrics()
-    assert 0 <= metrics["local/pre_acc"] <= 1
-    assert metrics["local/post_acc"] >= 0
-    assert "local/pre_acc" not in run(trainer_of(small_net()), clients_of(images, [100, 100]), scene()).metrics()
+@pytest.mark.parametrize("bn_statistics", ["average", "reset"])
+def test_local_accuracy_before_and_after_training(bn_statistics):
+    """On the held-out samples: the global model before, each client's own after."""
+
+    class Spy(FedAvg):
+        def finish(self, net, visit):
+            after.append(accuracy(net.net, clients.held_out(len(after))))
+            return {}
+
+    def accuracy(net, images):
+        with torch.no_grad():
+            return (net.eval()(PLAIN_PIXELS.clean(images.x)).argmax(1) == images.y).double().mean().item()
+
+    after: list[float] = []
+    clients = clients_of(random_images(80, shape=(1, 8, 8)), [80], local_test=0.5)
+    trainer = trainer_of(ResNet(1, 4, 1, 3, "bn", Pan()))
+    one = scene(K=1, H=2, E=3, local_test=0.5, bn_statistics=bn_statistics)
+    rounds = federate(Spy(), trainer, clients, one, seed=0)
+    first = next(rounds)
+    trainer.net.load(first.server.weights, first.server.buffers)
+    global_accuracy = accuracy(trainer.net.net, clients.held_out(0))
+    after.clear()
+    metrics = next(rounds).metrics()
+    assert metrics["local/pre_acc"] == pytest.approx(global_accuracy)
+    assert metrics["local/post_acc"] == pytest.approx(after[0])
+    plain = run(trainer_of(small_net()), clients_of(random_images(20), [10, 10]), scene())
+    assert "local/pre_acc" not in plain.metrics()
 
 
 def test_what_a_round_costs_is_counted():

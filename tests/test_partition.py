@@ -5,7 +5,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import experiment
 from fedpan_exp.checks import ConfigError
 from fedpan_exp.data import Rule, split
 from fedpan_exp.data.partition import DRAWS
@@ -88,12 +87,3 @@ def test_too_small_clients_are_repaired_and_reported_or_dropped():
 def test_more_clients_than_samples_allow():
     with pytest.raises(ConfigError, match=r"fl_scene.K must be at most 10,000 \(50,000 samples"):
         split(LABELS, Rule("iid", 10_001), 0)
-
-
-def test_clients_of_a_round_do_not_depend_on_the_algorithm_or_the_network():
-    scenes = [experiment(pan, model).fl_scene for pan, model in (("pan=off", "model=mlp"), ("pan=add", "model=vgg9"))]
-    for turn in (1, 2, 50):
-        a, b = (scene.chosen(100, turn, seed=5) for scene in scenes)
-        assert a == b
-        assert len(set(a)) == 10
-    assert scenes[0].chosen(100, 1, seed=5) != scenes[0].chosen(100, 2, seed=5)

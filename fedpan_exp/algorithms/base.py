@@ -28,7 +28,6 @@ class Visit:
     server: Server
     memory: dict[str, Tensor]  # what this client keeps until its next visit
     samples: int
-    steps: int = 0
     travel: float = 0.0  # how far the steps would have moved the weights under a constant gradient of 1
     desk: dict[str, Any] = field(default_factory=dict)  # what the algorithm needs at hand during the visit
 

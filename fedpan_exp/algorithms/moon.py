@@ -23,6 +23,8 @@ class Moon(FedAvg):
 
     def begin(self, net: FlatNet, visit: Visit) -> None:
         """On a first visit the previous model is the global one: nothing to push away from yet."""
+        if self.mu == 0:
+            return
         server, memory = visit.server, visit.memory
         visit.desk["global"] = net.frozen(server.weights, server.buffers)
         visit.desk["previous"] = net.frozen(

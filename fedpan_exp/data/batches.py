@@ -38,12 +38,12 @@ class Clients:
         for _ in range(E):
             order = self.train[k][torch.randperm(self.samples(k), generator=generator)].to(self.images.x.device)
             for batch in order.split(B):
-                if skip_single and len(batch) == 1:  # BatchNorm cannot train on one sample
-                    continue
                 x, y = (
                     tensor.index_select(0, batch) for tensor in (self.images.x, self.images.y)
                 )  # 3 x faster than []
-                yield self.pixels.varied(x, generator), y
+                x = self.pixels.varied(x, generator)
+                if not (skip_single and len(batch) == 1):  # BatchNorm cannot train on one sample
+                    yield x, y
 
     def held_out(self, k: int) -> Images:
         index = self.test[k].to(self.images.x.device)

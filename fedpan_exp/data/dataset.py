@@ -31,8 +31,9 @@ class DatasetSettings:
 
     def __post_init__(self) -> None:
         require_choice("dataset.name", self.name, (*SOURCES, *BUILT_IN))
-        channels = self.shape[0] if len(self.shape) == 3 else 0
-        require(channels > 0, "dataset.shape", "channels, height, width", self.shape)
+        is_shape = len(self.shape) == 3 and min(self.shape) > 0
+        require(is_shape, "dataset.shape", "channels, height, width", self.shape)
+        channels = self.shape[0]
         require(len(self.mean) == channels, "dataset.mean", f"{channels} numbers, one a channel", self.mean)
         require(len(self.std) == channels, "dataset.std", f"{channels} numbers, one a channel", self.std)
         require(all(value > 0 for value in self.std), "dataset.std", "above 0", self.std)
@@ -43,6 +44,9 @@ class DatasetSettings:
         found = list(data.train.x.shape[1:])
         if found != self.shape:
             raise DataError(f"dataset.shape must be {found}, as the images of {self.name} are, got {self.shape}")
+        labels = int(data.train.y.max()) + 1
+        if labels > self.classes:
+            raise DataError(f"dataset.classes must be at least {labels}, as {self.name} has, got {self.classes}")
         return data
 
     def pixels(self, device: torch.device) -> Pixels:

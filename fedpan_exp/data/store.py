@@ -10,7 +10,7 @@ from filelock import FileLock
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from fedpan_exp.checks import DataError
+from fedpan_exp.checks import DataError, first_line
 from fedpan_exp.console import console
 from fedpan_exp.data.images import Data
 
@@ -37,7 +37,7 @@ def obtain(source: Source, root: Path) -> Data:
     try:
         return _verified(Data.of(load_file(kept)), source, str(kept))
     except (SafetensorError, KeyError, OSError) as error:
-        raise DataError(f"{kept} cannot be read ({_first_line(error)}); delete it to fetch it again") from None
+        raise DataError(f"{kept} cannot be read ({first_line(error)}); delete it to fetch it again") from None
 
 
 def _fetch_once(source: Source, kept: Path) -> None:
@@ -67,7 +67,7 @@ def _first_that_works(source: Source, scratch: Path, root: Path) -> Data:
         try:
             return _verified(fetch(folder), source, way)
         except Exception as error:  # whatever goes wrong with one way, the next is tried
-            failures.append(f"{way}: {_first_line(error)}")
+            failures.append(f"{way}: {first_line(error)}")
     raise DataError(
         f"dataset={source.name} is not in dataset.root={root} and could not be fetched ({'; '.join(failures)}); "
         f"put {source.by_hand} there"
@@ -78,7 +78,3 @@ def _verified(data: Data, source: Source, origin: str) -> Data:
     if data.digest() != source.digest:
         raise DataError(f"the {source.name} images or labels in {origin} are not the official ones; delete them")
     return data
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

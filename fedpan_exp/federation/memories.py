@@ -1,5 +1,6 @@
 """What clients remember between their visits: flat CPU vectors, in memory or on disk."""
 
+import shutil
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 
@@ -30,10 +31,7 @@ class DiskMemories(Memories):
         temporary.replace(self._file(k))
 
     def clear(self) -> None:
-        """Also the folder: an empty one says nothing."""
-        super().clear()
-        if self.folder.exists():
-            self.folder.rmdir()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def __delitem__(self, k: int) -> None:
         self._file(k).unlink()

@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from torch import Tensor
+
 from fedpan_exp.algorithms import FedAvg, Server, Upload, Visit
 from fedpan_exp.checks import Diverged
 from fedpan_exp.data import Clients
@@ -68,8 +70,8 @@ def federate(
         for k in track(this.clients):
             memory = {name: vector.to(net.weights.device) for name, vector in memories.get(k, {}).items()}
             visit = Visit(server, memory, clients.samples(k))
-            net.load(server.weights, fresh if scene.bn_statistics == "reset" else server.buffers)
-            yield _visit(algorithm, trainer, clients, scene, k, visit, this)
+            net.load(server.weights, server.buffers)
+            yield _visit(algorithm, trainer, clients, scene, k, visit, this, fresh)
             if visit.memory:
                 memories[k] = {name: vector.cpu() for name, vector in visit.memory.items()}
 
@@ -93,11 +95,14 @@ def _visit(
     k: int,
     visit: Visit,
     this: Round,
+    fresh: Tensor,
 ) -> Upload:
     """One client: train on its data, measure, pack up."""
     net, began = trainer.net, time.perf_counter()
     held_out = clients.held_out(k) if scene.local_test else None
     before = trainer.evaluate(held_out) if held_out else None
+    if scene.bn_statistics == "reset":
+        net.buffers.copy_(fresh)
     algorithm.begin(net, visit)
     fit = trainer.fit(
         clients.batches(k, this.index, scene.E, scene.B, skip_single=trainer.has_batch_norm),
@@ -108,13 +113,15 @@ def _visit(
     )
     if not math.isfinite(fit.loss):
         raise Diverged(_diverged(f"in round {this.index} at client {k}: the local loss is {fit.loss}", trainer))
-    visit.steps, visit.travel = fit.steps, fit.travel
+    visit.travel = fit.travel
     upload = Upload(net.weights, net.buffers, scene.share(visit.samples), algorithm.finish(net, visit))
     if held_out and before:
         this.local_scores.append((before.accuracy, trainer.evaluate(held_out).accuracy, before.samples))
     this.fits.append(fit)
-    this.up_bytes += upload.bytes
-    this.down_bytes += sum(vector.nbytes for vector in algorithm.download(visit.server))
+    statistics = net.buffers.nbytes  # travel down only to be trained on, up only to be averaged
+    this.up_bytes += upload.bytes - (statistics if scene.bn_statistics == "keep" else 0)
+    down_bytes = sum(vector.nbytes for vector in algorithm.download(visit.server))
+    this.down_bytes += down_bytes - (statistics if scene.bn_statistics != "average" else 0)
     this.local_seconds += time.perf_counter() - began
     return upload
 

@@ -31,12 +31,13 @@ def draw(folder: Path) -> Path | None:
     left.set(xlabel="round", ylabel="accuracy (%)")
     _line(right, _series(records, "train/loss"), ORANGE, "training (local)")
     _line(right, _series(records, "global/test_loss"), BLUE, "test (global model)")
-    right.set(xlabel="round", ylabel="cross entropy")
-    right.set_title("loss", fontsize=10)
+    right.set(xlabel="round", ylabel="loss")
+    right.set_title("loss: local as the algorithm has it, test as cross entropy", fontsize=10)
     for axes in (left, right):
         axes.grid(alpha=0.3)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.legend(frameon=False, fontsize=8)
+        if axes.lines:
+            axes.legend(frameon=False, fontsize=8)
         axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(folder.name, fontsize=9, color=GREY)
     path = folder / "curves.png"

@@ -47,10 +47,10 @@ class Federate:
         with job("federate", scene.H * scene.invited(len(clients))) as progress:
             run = federate(experiment.algorithm, trainer, clients, scene, experiment.seed, progress.track, memories)
             try:
-                for round in run:
-                    rounds, metrics = round.index, round.metrics()
+                for this in run:
+                    rounds, metrics = this.index, this.metrics()
                     if experiment.evaluates(rounds):
-                        trainer.net.load(round.server.weights, round.server.buffers)
+                        trainer.net.load(this.server.weights, this.server.buffers)
                         score = trainer.evaluate(test)
                         metrics |= {"global/test_acc": score.accuracy, "global/test_loss": score.loss}
                         accuracies[rounds] = score.accuracy
@@ -64,9 +64,9 @@ class Federate:
                     )
             finally:  # a run that ends early has a summary too
                 record.summarise(summary(accuracies, rounds, totals))
-        trainer.net.load(round.server.weights, round.server.buffers)
+                memories.clear()  # no client will be visited again
+        trainer.net.load(this.server.weights, this.server.buffers)
         record.save_weights(net.state_dict())
-        memories.clear()  # no client will be visited again
 
 
 def summary(accuracies: dict[int, float], rounds: int, totals: dict[str, float]) -> dict[str, float]:

@@ -44,7 +44,10 @@ def describe_network(experiment: Experiment, net: Network) -> None:
 def check_batch_norm(parts: list[int], B: int) -> None:
     """BatchNorm cannot train on a batch of one sample; such a last batch is skipped, and that is said."""
     if min(parts) < 2 or B < 2:
-        raise ConfigError("fl_scene.min_samples and fl_scene.B must be at least 2 for a network with BatchNorm, got 1")
+        raise ConfigError(
+            "fl_scene.min_samples (less fl_scene.local_test) and fl_scene.B must be at least 2 for a network with "
+            f"BatchNorm, got {min(parts)} and {B}"
+        )
     single = sum(size % B == 1 for size in parts)
     if single:
         warn(f"{single} clients have a last batch of one sample; it is skipped, because of BatchNorm")

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from fedpan_exp.checks import require_choice
+from fedpan_exp.checks import first_line, require_choice
 from fedpan_exp.console import warn
 
 
@@ -28,29 +28,29 @@ class LoggerSettings:
         require_choice("logger.kind", self.kind, ("none", "wandb"))
         require_choice("logger.mode", self.mode, ("auto", "online", "offline"))
 
-    def open(self, name: str, folder: str, settings: dict[str, Any]) -> Log | None:
-        return WandbLog(self, name, folder, settings) if self.kind == "wandb" else None
+    def open(self, name: str, group: str, folder: str, settings: dict[str, Any]) -> Log | None:
+        return WandbLog(self, name, group, folder, settings) if self.kind == "wandb" else None
 
 
 class WandbLog:
     """One W&B run per run folder, on the axis `round`. Trouble with W&B costs a warning, never the run."""
 
-    def __init__(self, logger: LoggerSettings, name: str, folder: str, settings: dict[str, Any]):
-        import wandb  # slow to import, and only needed here
-
-        # Never a prompt: without a key the run is kept offline, and `wandb sync` uploads it later.
-        has_key = bool(os.environ.get("WANDB_API_KEY") or wandb.api.api_key)
-        mode = {"auto": "online" if has_key else "offline"}.get(logger.mode, logger.mode)
-        if logger.mode == "auto" and not has_key:
-            warn(f"no W&B key found: logging offline; upload later with `wandb sync {folder}/wandb/offline-run-*`")
+    def __init__(self, logger: LoggerSettings, name: str, group: str, folder: str, settings: dict[str, Any]):
         self._run = None
         try:
+            import wandb  # slow to import, and only needed here
+
+            # Never a prompt: without a key the run is kept offline, and `wandb sync` uploads it later.
+            has_key = bool(os.environ.get("WANDB_API_KEY") or wandb.api.api_key)
+            mode = {"auto": "online" if has_key else "offline"}.get(logger.mode, logger.mode)
+            if logger.mode == "auto" and not has_key:
+                warn(f"no W&B key found: logging offline; upload later with `wandb sync {folder}/wandb/offline-run-*`")
             self._run = wandb.init(
                 project=logger.project,
                 entity=logger.entity,
                 id=name.rsplit("-", 1)[-1],
                 name=name,
-                group=name.rsplit("-seed", 1)[0],
+                group=group,
                 job_type=settings["study"]["name"],
                 tags=logger.tags,
                 config=settings,
@@ -67,7 +67,7 @@ class WandbLog:
     def write(self, metrics: dict[str, float], turn: int) -> None:
         if self._run:
             try:
-                self._run.log({"round": turn, **metrics}, step=turn)
+                self._run.log({"round": turn, **metrics})
             except Exception as error:
                 self._give_up(error)
 
@@ -81,4 +81,4 @@ class WandbLog:
 
     def _give_up(self, error: Exception) -> None:
         self._run = None
-        warn(f"W&B failed ({str(error).splitlines()[0]}); the run goes on with local files only")
+        warn(f"W&B failed ({first_line(error)}); the run goes on with local files only")

@@ -26,11 +26,12 @@ class Record:
     def __init__(self, settings: dict[str, Any], logger: LoggerSettings, irrelevant: Sequence[str] = ()):
         self.settings, self._logger = settings, logger
         self.name = run_name(settings, irrelevant)
+        self.group = run_name(settings, (*irrelevant, "seed"))  # what the seeds of one setting share
         self.folder = Path(settings["runs"]) / self.name
         self._log: Log | None = None
         self._begun = False
         self._summary: dict[str, Any] = {}
-        self._started = _now()
+        self._origin = {"started": _now(), **provenance()}  # of the start: a checkout may move on meanwhile
 
     @property
     def status(self) -> str | None:
@@ -41,17 +42,17 @@ class Record:
         """Make the folder; what an unfinished or forced-again run left there is replaced."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            self._set_status("running")
             for old in ("summary.json", "metrics.jsonl", "weights.safetensors", "curves.png"):
                 (self.folder / old).unlink(missing_ok=True)
             write_text(self.folder / "config.yaml", yaml.safe_dump(self.settings, sort_keys=False))
-            self._set_status("running")
         except OSError as error:
             reason = error.strerror or error
             raise ConfigError(
                 f"runs must be a folder that can be written, got {self.folder.parent} ({reason})"
             ) from None
-        self._log = self._logger.open(self.name, str(self.folder), self.settings)
         self._begun = True
+        self._log = self._logger.open(self.name, self.group, str(self.folder), self.settings)
 
     def write(self, turn: int, metrics: Mapping[str, float]) -> None:
         """One line, in one piece."""
@@ -83,10 +84,9 @@ class Record:
 
     def _set_status(self, status: str, reason: str | None = None) -> None:
         ended = {} if status == "running" else {"ended": _now()}
-        content = {"status": status, "seed": self.settings["seed"], "started": self._started, **ended}
-        if reason:
-            content["reason"] = reason
-        write_json(self.folder / "status.json", {**content, **provenance()})
+        why = {"reason": reason} if reason else {}
+        content = {"status": status, **why, "seed": self.settings["seed"], **ended, **self._origin}
+        write_json(self.folder / "status.json", content)
 
 
 def _now() -> str:

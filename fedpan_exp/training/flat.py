@@ -54,8 +54,8 @@ class FlatNet:
 
 def _fuse(tensors: Sequence[Tensor]) -> Tensor:
     """Move tensors into one vector and make each of them a view of it."""
-    device = tensors[0].device if tensors else None
-    vector = torch.empty(sum(t.numel() for t in tensors), device=device)
+    size = sum(t.numel() for t in tensors)
+    vector = tensors[0].new_empty(size) if tensors else torch.empty(0)
     for tensor, view in zip(tensors, _split(vector, tensors), strict=True):
         view.copy_(tensor.detach())
         tensor.data = view

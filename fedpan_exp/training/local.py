@@ -10,7 +10,7 @@ from lightning import Fabric
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedpan_exp.checks import ConfigError, require
+from fedpan_exp.checks import ConfigError, first_line, require, require_choice
 from fedpan_exp.data import Batch, Images, Pixels
 from fedpan_exp.training.flat import FlatNet
 from fedpan_exp.training.module import Classifier
@@ -28,12 +28,17 @@ class FabricSettings:
     devices: Any = 1  # a number, or a list that names the one to use: [1]
     precision: str = "32-true"
 
+    def __post_init__(self) -> None:
+        # 16-mixed scales the loss, and with it the gradients that algorithms correct and clip.
+        require_choice("fabric.precision", self.precision, ("32-true", "64-true", "bf16-mixed", "bf16-true"))
+
     def make(self) -> Fabric:
         try:
             fabric = Fabric(accelerator=self.accelerator, devices=self.devices, precision=self.precision)  # type: ignore[arg-type]
         except Exception as error:  # Lightning checks these settings itself, with many kinds of exceptions
-            reason = str(error).strip().splitlines()[0]
-            raise ConfigError(f"fabric must be settings that lightning.Fabric takes, got {self} ({reason})") from None
+            raise ConfigError(
+                f"fabric must be settings that lightning.Fabric takes, got {self} ({first_line(error)})"
+            ) from None
         require(fabric.world_size == 1, "fabric.devices", "one device", self.devices)
         return fabric
 
@@ -94,7 +99,8 @@ class LocalTrainer:
             self.fabric.backward(value)
             adjust_gradient()
             if self.settings.clip is not None:
-                torch._foreach_add_(self.net.gradients(), self.net.views(self.net.weights), alpha=decay)
+                if decay:
+                    torch._foreach_add_(self.net.gradients(), self.net.views(self.net.weights), alpha=decay)
                 nn.utils.clip_grad_norm_(self.net.parameters, self.settings.clip)
             self._optimizer.step()
             for parameter in self.net.parameters:

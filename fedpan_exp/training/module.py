@@ -52,11 +52,6 @@ class Classifier(LightningModule):
         self.log("train/loss", loss, batch_size=len(y))
         return loss
 
-    def test_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
-        x, y = batch
-        accuracy = (self(x).argmax(1) == y).float().mean()
-        self.log("global/test_acc", accuracy, batch_size=len(y))  # Lightning weighs by batch size: sample-exact
-
     def optimizer(self) -> torch.optim.SGD:
         s = self.settings
         return torch.optim.SGD(self.parameters(), s.lr, momentum=s.momentum, weight_decay=s.weight_decay, fused=True)
