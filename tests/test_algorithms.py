@@ -177,6 +177,20 @@ def test_batch_norm_statistics_stay_out_of_controls():
     assert all(memory["control"].numel() == server.weights.numel() for memory in memories.values())
 
 
+def test_batch_norm_statistics_are_not_pulled_by_the_prox_term():
+    """One step a visit: the statistics it measures are FedAvg's, however strong the pull."""
+
+    def statistics(algorithm):
+        trainer = trainer_of(ResNet(1, 4, 1, 3, "bn", Pan()))
+        clients = clients_of(random_images(24, shape=(1, 8, 8)), [12, 12])
+        (only,) = federate(algorithm, trainer, clients, Scene(K=2, R=1.0, E=1, H=1, B=12), seed=0)
+        return only.server.buffers
+
+    plain = statistics(FedAvg())
+    for variant in ("canonical", "authors"):
+        assert statistics(FedProx(mu=10.0, variant=variant)).equal(plain)
+
+
 def test_moons_references_move_no_statistics_and_get_no_gradients():
     trainer = trainer_of(ResNet(1, 4, 1, 3, "bn", Pan()))
     net = trainer.net
