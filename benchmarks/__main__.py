@@ -1,10 +1,13 @@
-"""make bench: one federated round against a plain torch loop, each algorithm, start-up, memory.
+"""make bench: one federated round against a plain torch loop, each algorithm, decoding,
+what records and checkpoints cost, start-up, memory.
 
 Times on a busy machine mean little; ratios of times taken in turns mean more. Best of several.
 """
 
 import torch
 
+from benchmarks.decoding import PNGS, first_and_second_start
+from benchmarks.keeping import cost_of_keeping
 from benchmarks.processes import peak_memory, start_up
 from benchmarks.rounds import against_floor
 from fedpan_exp import config
@@ -40,8 +43,26 @@ def memory() -> None:
         console.print(f"  {words:<52}{peak_memory(*visit_500, *f'algorithm={words}'.split()):7.0f} MB")
 
 
+def decoding() -> None:
+    first, second = first_and_second_start()
+    console.print(f"\n[bold]{PNGS:,} PNGs[/bold] of 32x32, two cores")
+    console.print(f"  first start {first:.2f} s, second {second:.3f} s: {first / second:.0f} times faster")
+
+
+def keeping() -> None:
+    console.print(
+        "\n[bold]Not losing a run[/bold]: records, offline W&B, a checkpoint every 10 rounds; of the time in rounds"
+    )
+    for words in ("fedavg", "scaffold", "scaffold fl_scene.client_memory=disk"):
+        cost = cost_of_keeping(*f"algorithm={words}".split())
+        parts = f"records {cost.records:.2f} s, checkpoints {cost.checkpoints:.2f} s of {cost.rounds:.0f} s"
+        console.print(f"  {words:<52}{cost.share:7.2%}   {parts}")
+
+
 config.register()
 console.print(f"torch {torch.__version__}, {torch.get_num_threads()} threads\n")
 rounds()
+decoding()
+keeping()
 console.print(f"\n[bold]Start-up[/bold] to the first round, MNIST on disk: {min(start_up() for _ in range(2)):.1f} s")
 memory()

@@ -31,7 +31,7 @@ def against_floor(overrides: tuple[str, ...], repeats: int) -> Timing:
     """Every round of ours is followed by the same clients' round of the floor; the best time a step of each counts."""
     setting = config.experiment(*overrides, f"fl_scene.H={repeats + 1}", "fabric.accelerator=cpu")
     scene, training = setting.fl_scene, setting.training
-    data = setting.dataset.load()
+    data = setting.dataset.load(setting.seed)
     parts = split(data.train.y, scene.rule(), setting.seed).parts
     fabric = setting.fabric.make()
     pixels = setting.dataset.pixels(fabric.device)

@@ -33,7 +33,8 @@ def require_choice(setting: str, value: str, choices: Iterable[str]) -> None:
 
 def first_line(error: BaseException) -> str:
     """What an error of somebody else's says, cut to fit into one line of ours."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+    words = (isinstance(error, OSError) and error.strerror) or str(error).strip() or type(error).__name__
+    return words.splitlines()[0][:200]
 
 
 def hint(wrong: str, names: Iterable[str]) -> str:

@@ -1,6 +1,7 @@
 """The front door: compose with Hydra, check, run the study, say what came out. A mistake gets one line."""
 
 import os
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,12 @@ from fedpan_exp.folders import CONF
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+
+    from fedpan_exp.experiment import Experiment
+    from fedpan_exp.sweep import Course
+    from fedpan_exp.tracking.record import Record
+
+course: "Course | None" = None  # of the sweep that this process runs job by job
 
 
 def main() -> None:
@@ -21,25 +28,63 @@ def main() -> None:
         sys.argv.remove(flag)
         sys.argv.insert(1, flag)
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra hands us its errors instead of printing them
-    import hydra
+    try:
+        compose_and_run()
+    except UserError as error:
+        report(error)
+        raise SystemExit(1) from None
+    except KeyboardInterrupt as stop:
+        report(
+            UserError(f"interrupted; the same command goes on from there: {shlex.join(['fedpan-exp', *sys.argv[1:]])}")
+        )
+        raise SystemExit(getattr(stop, "exit_code", 130)) from None
+
+
+def compose_and_run() -> None:
+    import hydra  # here, and not above, so that Ctrl-C while torch is loaded ends in one line, too
 
     from fedpan_exp import config
     from fedpan_exp.refusals import HYDRA_ERRORS, NOTHING_CHOSEN, one_line
 
     config.register()
     try:
+        if not _look_ahead(sys.argv[1:]):
+            return
         hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(run)()
-    except UserError as error:
-        report(error)
-        raise SystemExit(1) from None
     except (*HYDRA_ERRORS, ValueError) as error:
         if not isinstance(error, HYDRA_ERRORS) and not str(error).startswith(NOTHING_CHOSEN):
             raise
-        report(UserError(one_line(error, sys.argv[1:])))
-        raise SystemExit(1) from None
-    except KeyboardInterrupt:
-        report(UserError("interrupted; the same command starts the run again"))
-        raise SystemExit(130) from None
+        raise UserError(one_line(error, sys.argv[1:])) from None
+
+
+def _look_ahead(words: list[str]) -> bool:
+    """Check all jobs of a sweep before the first starts, and show the plan if asked; whether to go on."""
+    flags = {word for word in words if word.startswith("-")}
+    planned = any(word.lower() in ("plan=true", "plan=yes", "plan=on", "plan=1") for word in words)
+    is_sweep = flags or planned or any(word.startswith(("sweeps=", "hydra.mode=")) for word in words)
+    if not is_sweep or flags - {"-m", "--multirun"}:  # Hydra's other flags only ask for words
+        return True
+    from hydra.core.global_hydra import GlobalHydra
+
+    from fedpan_exp.sweep import Course, Refused, read_jobs
+
+    try:
+        jobs = read_jobs(words)
+    except Refused as refused:
+        for mistake in refused.mistakes[:-1]:
+            report(UserError(mistake))
+        raise
+    finally:
+        GlobalHydra.instance().clear()
+    if planned and jobs is None:
+        raise UserError("plan must be false with a sweeper that chooses as it goes, got true")
+    global course
+    course = Course(jobs) if jobs else None
+    if planned and jobs is not None:
+        from fedpan_exp.plan import show
+
+        show(jobs)
+    return not planned
 
 
 def run(cfg: "DictConfig") -> float | None:
@@ -49,28 +94,63 @@ def run(cfg: "DictConfig") -> float | None:
     from omegaconf import OmegaConf
 
     from fedpan_exp import config
-    from fedpan_exp.outcome import announce, conclude
-    from fedpan_exp.tracking.record import FINISHED, Record
+    from fedpan_exp.outcome import draw
+    from fedpan_exp.tracking.record import Record
 
+    hydra = HydraConfig.get()
     try:
         experiment = config.read(cfg)
         settings: Any = OmegaConf.to_container(cfg, resolve=True)
-        record = Record(settings, experiment.logger, experiment.study.irrelevant)
-        announce(record)
-        if record.status in FINISHED and not experiment.rerun:
-            return conclude(record, earlier=True)
+        if experiment.plan:
+            raise UserError("plan must be given on the command line, as plan=true")
+        record = Record(settings, experiment.logger, experiment.study.irrelevant, hydra.overrides.task, draw)
+        if hydra.mode == RunMode.RUN:
+            return perform(experiment, record)
+        return perform_in_sweep(experiment, record, hydra.job.num)
+    except UserError as error:
+        report(error)
+        if hydra.mode == RunMode.RUN:
+            raise SystemExit(1) from None  # not an Exception: Hydra adds nothing to it
+        raise  # a sweep goes on, and ends with an error
+
+
+def perform(experiment: "Experiment", record: "Record") -> float | None:
+    from fedpan_exp.outcome import announce, conclude
+    from fedpan_exp.stopping import polite_stop
+    from fedpan_exp.tracking.record import FINISHED
+
+    announce(record)
+    if record.status in FINISHED and not experiment.rerun:
+        return conclude(record, earlier=True)
+    with polite_stop() as stop:
         try:
             with record:
-                experiment.study.run(experiment, record)
+                experiment.study.run(experiment, record, stop)
         except Diverged:
             conclude(record)  # what came out until then
             raise
-        return conclude(record)
-    except UserError as error:
-        report(error)
-        if HydraConfig.get().mode == RunMode.RUN:
-            raise SystemExit(1) from None  # not an Exception: Hydra adds nothing to it
-        raise  # a sweep goes on, and ends with an error
+        last5 = conclude(record)
+        stop.end_if_asked()  # the run was about to end anyway; a sweep goes no further
+        return last5
+
+
+def perform_in_sweep(experiment: "Experiment", record: "Record", number: int) -> float | None:
+    """Once, however many jobs are the same experiment; what others work on is left to them."""
+    from fedpan_exp.outcome import remark
+    from fedpan_exp.tracking.lock import Held
+    from fedpan_exp.tracking.record import FINISHED
+
+    is_new = course.enter(number, record.name) if course else True
+    if record.status in FINISHED and not (experiment.rerun and is_new):
+        return remark(record)
+    try:
+        last5 = perform(experiment, record)
+    except Held as held:
+        report(UserError(f"passed over: {held}"))
+        return None
+    if course:
+        course.worked()
+    return last5
 
 
 def report(error: UserError) -> None:

@@ -28,8 +28,9 @@ def warn(text: str) -> None:
 class Job:
     """Progress through `total` units of work, shown as a bar or as lines."""
 
-    def __init__(self, total: int, bar: Progress | None, label: str):
-        self.total, self.label, self.done = total, label, 0
+    def __init__(self, total: int, bar: Progress | None, label: str, log_lines: int = LOG_LINES, done: int = 0):
+        self.total, self.label, self.done, self._skipped = total, label, done, done
+        self._log_lines = log_lines
         self._bar = bar
         self._task = bar.add_task(label, total=total, note="") if bar else None
         self._started = time.perf_counter()
@@ -51,20 +52,20 @@ class Job:
         text = f"{text}  {clock(self.seconds_left())} left"
         if self._bar and self._task is not None:
             self._bar.update(self._task, note=text)
-        elif self.done * LOG_LINES >= self._lines * self.total or self.done == self.total:
-            self._lines = self.done * LOG_LINES // self.total + 1
+        elif self.done * self._log_lines >= self._lines * self.total or self.done == self.total:
+            self._lines = self.done * self._log_lines // self.total + 1
             console.print(f"{self.label}  {text}", markup=False)
 
     def elapsed(self) -> float:
         return time.perf_counter() - self._started
 
     def seconds_left(self) -> float:
-        return self.elapsed() * (self.total - self.done) / max(self.done, 1)
+        return self.elapsed() * (self.total - self.done) / max(self.done - self._skipped, 1)
 
 
 @contextmanager
-def job(label: str, total: int) -> Iterator[Job]:
-    """Progress with a note beside it, for work that we count ourselves."""
+def job(label: str, total: int, log_lines: int = LOG_LINES, done: int = 0) -> Iterator[Job]:
+    """Progress with a note beside it, for work that we count ourselves; `done` of it at an earlier time."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -72,7 +73,7 @@ def job(label: str, total: int) -> Iterator[Job]:
         TextColumn("{task.fields[note]}"),
     )
     with _bar(*columns) as bar:
-        yield Job(total, bar, label)
+        yield Job(total, bar, label, log_lines, done)
 
 
 @contextmanager

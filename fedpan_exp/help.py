@@ -17,6 +17,10 @@ Worth copying:
   python -m fedpan_exp -m pan=off,mul seed=0,1,2            both, three seeds each (any Hydra multirun)
   python -m fedpan_exp dataset=cifar10 model=vgg9 fl_scene.alpha=0.5 fl_scene.H=100
   python -m fedpan_exp study=partition fl_scene.K=20        draw who gets which labels
+  python -m fedpan_exp sweeps=alpha plan=true               what a grid would take; without plan=true, run it
+  python -m fedpan_exp.data list                            which datasets are here (get: fetch one)
+  python -m fedpan_exp.ledger                               which runs are done, failed or left (--retry)
+  python -m fedpan_exp.dashboard                            a W&B workspace for the runs
 """
 
 SETTINGS = """\

@@ -1,13 +1,15 @@
 """The first and the last thing a run says: its settings, what came out, where it lies."""
 
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
+from fedpan_exp.atomic import read_json
 from fedpan_exp.checks import Diverged
 from fedpan_exp.console import clock, console, say
 from fedpan_exp.report import curves, partition
-from fedpan_exp.tracking.files import read_json
+from fedpan_exp.tracking.logs import flat
 from fedpan_exp.tracking.record import Record
 
 SHOWN = {  # what a summary calls it, what the reader sees, and how
@@ -17,6 +19,8 @@ SHOWN = {  # what a summary calls it, what the reader sees, and how
     "summary/rounds": ("rounds", "{:,}".format),
     "summary/comm/up_bytes": ("sent by clients", lambda value: f"{value / 1e6:,.1f} MB"),
     "summary/comm/down_bytes": ("sent to clients", lambda value: f"{value / 1e6:,.1f} MB"),
+    "summary/rounds_to_target": ("rounds to the target accuracy", "{:,}".format),
+    "summary/bytes_to_target": ("sent until then", lambda value: f"{value / 1e6:,.1f} MB"),
     "summary/time/round_s": ("time in rounds", clock),
 }
 PICTURES = {"metrics.jsonl": curves.draw, "partition.csv": partition.draw}
@@ -28,19 +32,24 @@ def announce(record: Record) -> None:
     alone = {}
     for group, values in record.settings.items():
         if isinstance(values, dict):
-            say(group, "  ".join(f"{key}={_short(value)}" for key, value in values.items()))
+            shown = {key.replace("/", "."): value for key, value in flat(values).items()}
+            say(group, "  ".join(f"{key}={_short(value)}" for key, value in shown.items()))
         else:
             alone[group] = values
     say("and", "  ".join(f"{key}={_short(value)}" for key, value in alone.items()))
     console.print()
 
 
+def draw(folder: Path) -> None:
+    """The pictures of a run, from what is in its folder."""
+    for file, picture in PICTURES.items():
+        if (folder / file).exists():
+            picture(folder)
+
+
 def conclude(record: Record, earlier: bool = False) -> float | None:
-    """Draw the pictures, print the summary; returns the last-five accuracy."""
+    """Print the summary; returns the last-five accuracy."""
     folder = record.folder
-    for file, draw in PICTURES.items():
-        if (folder / file).exists() and not earlier:
-            draw(folder)
     summary = read_json(folder / "summary.json")
     table = Table(show_header=False, box=None, padding=(0, 2))
     for name, value in summary.items():
@@ -52,10 +61,22 @@ def conclude(record: Record, earlier: bool = False) -> float | None:
         reason = f" ({status['reason']})" if "reason" in status else ""
         console.print(f"already {status['status']}{reason}; rerun=true runs it again", markup=False)
     console.print(table)
-    console.print(f"\nin {folder}: {'  '.join(sorted(path.name for path in folder.iterdir()))}", markup=False)
+    console.print(
+        f"\nin {folder}: {'  '.join(sorted(path.name for path in folder.iterdir() if path.name[0] != '.'))}",
+        markup=False,
+    )
     if earlier and status["status"] == "diverged":
         raise Diverged(status["reason"])
     return summary.get("summary/last5_acc")
+
+
+def remark(record: Record) -> float | None:
+    """A line on a run that was finished before."""
+    status = read_json(record.folder / "status.json")
+    last5 = read_json(record.folder / "summary.json").get("summary/last5_acc")
+    accuracy = "" if last5 is None else f", last five {last5:.2%}"
+    console.print(f"{record.name}: {status.get('status')}{accuracy}", markup=False)
+    return last5
 
 
 def _short(value: Any) -> str:

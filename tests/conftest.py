@@ -14,7 +14,8 @@ from fedpan_exp.models import Network, initialise
 from fedpan_exp.randomness import stream
 from fedpan_exp.training import Classifier, FabricSettings, LocalTrainer, Training
 
-torch.set_num_threads(1)  # the tests run side by side
+torch.set_num_threads(1)  # the tests run side by side, and so do the processes they start
+os.environ["OMP_NUM_THREADS"] = "1"
 os.environ.pop("FEDPAN_DATA", None)
 config.register()
 

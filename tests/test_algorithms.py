@@ -2,14 +2,13 @@
 
 import pytest
 import torch
-from torch import Tensor
 from torch.nn import functional as F
 
 from conftest import clients_of, experiment, random_images, trainer_of
 from fedpan_exp.algorithms import ALGORITHMS, FedAvg, FedOpt, FedProx, Moon, Scaffold, Server, Visit
 from fedpan_exp.algorithms.fedopt import Yogi
 from fedpan_exp.data import Clients, Images, Pixels
-from fedpan_exp.federation import DiskMemories, Scene, federate
+from fedpan_exp.federation import Memories, Scene, federate
 from fedpan_exp.models import Pan
 from fedpan_exp.models.mlp import MLP
 from fedpan_exp.models.resnet import ResNet
@@ -125,9 +124,9 @@ def test_scaffolds_first_round_is_fedavg(momentum):
 
 
 def test_with_full_participation_scaffolds_control_is_the_mean_of_its_clients():
-    memories: dict[int, dict[str, Tensor]] = {}
+    memories = Memories()
     for round in world(Scaffold(), momentum=0.0, memories=memories, R=1.0):
-        controls = torch.stack([memory["control"] for memory in memories.values()])
+        controls = torch.stack([memories[k]["control"] for k in memories.clients()])
         assert len(controls) == 4
         torch.testing.assert_close(round.server.memory["control"], controls.mean(0), rtol=1e-4, atol=1e-5)
 
@@ -170,11 +169,13 @@ def test_clipping_bounds_the_whole_prox_gradient():
 
 
 def test_batch_norm_statistics_stay_out_of_controls():
-    memories: dict[int, dict[str, Tensor]] = {}
+    memories = Memories()
     server = last_server(Scaffold(), memories=memories)
     assert server.buffers.numel() > 0
     assert server.memory["control"].numel() == server.weights.numel()
-    assert all(memory["control"].numel() == server.weights.numel() for memory in memories.values())
+    controls = [memories[k]["control"] for k in memories.clients()]
+    assert controls
+    assert all(control.numel() == server.weights.numel() for control in controls)
 
 
 def test_batch_norm_statistics_are_not_pulled_by_the_prox_term():
@@ -229,15 +230,14 @@ def test_moons_contrast_is_its_papers_formula():
 
 @pytest.mark.parametrize("algorithm", [Scaffold(), Moon()])
 def test_memory_on_disk_gives_the_same_run(algorithm, tmp_path):
-    kept: dict[int, dict[str, Tensor]] = {}
+    kept = Memories()
     in_memory = last_server(algorithm, rounds=4, memories=kept)
-    disk = DiskMemories(tmp_path / "clients")
+    disk = Memories(tmp_path / "clients", on_disk=True)
     assert last_server(algorithm, rounds=4, memories=disk).weights.equal(in_memory.weights)
-    assert sorted(disk) == sorted(kept)
-    for k, memory in kept.items():
-        assert all(disk[k][name].equal(vector) for name, vector in memory.items())
-    disk.clear()
-    assert not (tmp_path / "clients").exists()
+    assert disk.clients() == kept.clients()
+    for k in kept.clients():
+        assert all(disk[k][name].equal(vector) for name, vector in kept[k].items())
+    assert len(list((tmp_path / "clients").iterdir())) == len(kept.clients())  # no older versions are left
 
 
 def test_scaffold_sends_twice_what_fedavg_sends():

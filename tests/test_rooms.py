@@ -4,7 +4,14 @@ import ast
 from pathlib import Path
 
 HOUSE = Path(__file__).parents[1] / "fedpan_exp"
-HALL = {"checks", "randomness", "console", "folders"}  # open to all, import nothing but each other
+HALL = {
+    "checks",
+    "randomness",
+    "console",
+    "folders",
+    "atomic",
+    "stopping",
+}  # open to all, import nothing but each other
 DOORS = {
     "__init__": {"torchvision_guard"},
     "__main__": {"cli"},
@@ -22,9 +29,13 @@ DOORS = {
     "studies": HALL | {"experiment", "algorithms", "data", "federation", "models", "neurons", "tracking", "training"},
     "config": HALL | {"experiment", "algorithms", "models", "studies"},
     "help": HALL,
+    "sweep": HALL | {"config", "experiment", "refusals", "tracking"},
+    "plan": HALL | {"federation", "studies", "sweep", "tracking"},
+    "ledger": HALL | {"tracking"},
+    "dashboard": HALL | {"tracking"},
     "refusals": HALL,
     "outcome": HALL | {"report", "tracking"},
-    "cli": HALL | {"config", "help", "refusals", "outcome", "tracking"},
+    "cli": HALL | {"config", "experiment", "help", "refusals", "outcome", "plan", "sweep", "tracking"},
 }
 
 

@@ -6,14 +6,23 @@ from pathlib import Path
 import torch
 
 from fedpan_exp.checks import DataError, require, require_choice
-from fedpan_exp.data.cifar import CIFAR10
+from fedpan_exp.console import say
+from fedpan_exp.data.cifar import CIFAR10, CIFAR100
+from fedpan_exp.data.cinic import CINIC10
 from fedpan_exp.data.digits import load_digits
+from fedpan_exp.data.gtsrb import GTSRB
 from fedpan_exp.data.idx import FASHION_MNIST, MNIST
 from fedpan_exp.data.images import Data
+from fedpan_exp.data.leaf import FEMNIST
 from fedpan_exp.data.pixels import Pixels
-from fedpan_exp.data.store import Source, obtain
+from fedpan_exp.data.source import Source
+from fedpan_exp.data.store import obtain
+from fedpan_exp.data.svhn import SVHN
+from fedpan_exp.data.users import draw_users, hold_out
 
-SOURCES: dict[str, Source] = {source.name: source for source in (MNIST, FASHION_MNIST, CIFAR10)}
+SOURCES: dict[str, Source] = {
+    source.name: source for source in (MNIST, FEMNIST, SVHN, GTSRB, CIFAR10, CIFAR100, CINIC10, FASHION_MNIST)
+}
 BUILT_IN = {"digits": load_digits}  # comes with an installed package: nothing to find or fetch
 
 
@@ -21,13 +30,17 @@ BUILT_IN = {"digits": load_digits}  # comes with an installed package: nothing t
 class DatasetSettings:
     name: str = ""
     root: str = "data"  # where the files lie, or go
+    verify: bool = True  # false: take files that are not the official ones
     shape: list[int] = field(default_factory=list)  # channels, height, width
     classes: int = 0
     mean: list[float] = field(default_factory=list)  # of each channel, on a scale of 0 to 1
     std: list[float] = field(default_factory=list)
     crop_padding: int = 0  # pixels of padding before a random crop; 0: no crop
     flip: bool = False  # random horizontal flip
+    user_share: float = 1.0  # of the users, where the dataset knows them; the others are left out
+    user_test: float = 0.0  # of each user's samples, for the global test set
     B: int = 64  # the batch size the paper uses with it; fl_scene.B takes it
+    authors_lr: float = "${model.authors_lr}"  # type: ignore[assignment] # or the dataset's own, in the released code
 
     def __post_init__(self) -> None:
         require_choice("dataset.name", self.name, (*SOURCES, *BUILT_IN))
@@ -38,15 +51,30 @@ class DatasetSettings:
         require(len(self.std) == channels, "dataset.std", f"{channels} numbers, one a channel", self.std)
         require(all(value > 0 for value in self.std), "dataset.std", "above 0", self.std)
         require(self.crop_padding >= 0, "dataset.crop_padding", "at least 0", self.crop_padding)
+        require(0 < self.user_share <= 1, "dataset.user_share", "in (0, 1]", self.user_share)
+        require(0 <= self.user_test < 1, "dataset.user_test", "in [0, 1)", self.user_test)
 
-    def load(self) -> Data:
-        data = BUILT_IN[self.name]() if self.name in BUILT_IN else obtain(SOURCES[self.name], Path(self.root))
+    def load(self, seed: int) -> Data:
+        """The seed decides on users and held-out samples, where the dataset has any."""
+        if self.name in BUILT_IN:
+            data = BUILT_IN[self.name]()
+        else:
+            data = obtain(SOURCES[self.name], Path(self.root).expanduser(), self.verify)
         found = list(data.train.x.shape[1:])
         if found != self.shape:
             raise DataError(f"dataset.shape must be {found}, as the images of {self.name} are, got {self.shape}")
+        if not len(data.train):
+            raise DataError(f"dataset={self.name} has no training images in dataset.root={self.root}")
         labels = int(data.train.y.max()) + 1
         if labels > self.classes:
             raise DataError(f"dataset.classes must be at least {labels}, as {self.name} has, got {self.classes}")
+        drawn = draw_users(data, self.user_share, seed)
+        if data.users:
+            paper = f"; the paper counts {SOURCES[self.name].users:,} in all"
+            say("users", f"{len(drawn.users):,} drawn of {len(data.users):,} found{paper}")
+        data = hold_out(drawn, self.user_test, seed)
+        if not len(data.test):
+            raise DataError(f"dataset.user_test must leave {self.name} a test set, got {self.user_test}")
         return data
 
     def pixels(self, device: torch.device) -> Pixels:

@@ -28,7 +28,7 @@ class Rule:
     """The settings of a split; their meaning is documented in conf/fl_scene."""
 
     kind: str
-    K: int
+    K: int  # 0: as many as there are users
     alpha: float = 0.1
     shards: int = 2
     min_samples: int = 5
@@ -98,7 +98,7 @@ def _by_user(users: Tensor | None, K: int) -> list[Tensor]:
     if users is None:
         raise ConfigError("fl_scene.partition must be other than natural for a dataset that does not know its users")
     names = users.unique()
-    require(len(names) == K, "fl_scene.K", f"{len(names)}, the number of users in the dataset", K)
+    require(K in (0, len(names)), "fl_scene.K", f"{len(names)}, the number of users in the dataset, or 0", K)
     return [torch.where(users == name)[0] for name in names]
 
 

@@ -1,49 +1,85 @@
-"""What clients remember between their visits: flat CPU vectors, in memory or on disk."""
+"""What clients remember between their visits: flat CPU vectors, in memory or on disk.
 
-import shutil
-from collections.abc import Iterator, MutableMapping
+What a round changes counts when the round has ended, so that an interrupted one leaves no trace. A file, once written,
+never changes: a checkpoint may rely on those it names.
+"""
+
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from uuid import uuid4
 
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from fedpan_exp.atomic import flush_to_disk, write_whole
+
 Memory = dict[str, Tensor]
-Memories = MutableMapping[int, Memory]  # only clients seen so far have an entry
 
 
-class DiskMemories(Memories):
-    """A file a client, memory-mapped when it is read: memory does not grow with the clients seen."""
+class Memories:
+    """By client. Held in memory, or `on_disk`: then memory does not grow with the clients seen."""
 
-    def __init__(self, folder: Path):
-        self.folder = folder
-        self.clear()  # what an earlier run left is not ours
+    def __init__(self, folder: Path | None = None, on_disk: bool = False):
+        assert folder or not on_disk, "files need a folder"
+        self._folder, self._on_disk = folder or Path(), on_disk
+        self._held: dict[int, Memory] = {}
+        self._files: dict[int, str] = {}  # those that hold a client's newest
+        self._pending: dict[int, Memory | str] = {}  # of the round under way
+        self._needed: set[str] = set()  # by checkpoints
+        self._flushed: set[str] = set()
 
     def __getitem__(self, k: int) -> Memory:
-        if k not in self:
-            raise KeyError(k)
-        return load_file(self._file(k))
+        """Empty for a client that was never visited; a file is mapped, not read whole."""
+        if k in self._held:
+            return self._held[k]
+        return load_file(self._folder / self._files[k]) if k in self._files else {}
 
     def __setitem__(self, k: int, memory: Memory) -> None:
-        """The new file takes the old one's name, so that a mapping of the old one stays whole."""
-        self.folder.mkdir(exist_ok=True)
-        temporary = self._file(k).with_suffix(".new")
-        save_file(memory, temporary)
-        temporary.replace(self._file(k))
+        self._pending[k] = self._write(k, memory) if self._on_disk else memory
 
-    def clear(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+    def clients(self) -> list[int]:
+        return sorted({*self._held, *self._files})
 
-    def __delitem__(self, k: int) -> None:
-        self._file(k).unlink()
+    def commit(self) -> None:
+        """The round has ended."""
+        for k, new in self._pending.items():
+            old = self._files.pop(k, None)
+            if isinstance(new, str):
+                self._files[k] = new
+            else:
+                self._held[k] = new
+            if old and old not in self._needed:
+                (self._folder / old).unlink()
+        self._pending = {}
 
-    def __contains__(self, k: object) -> bool:
-        return isinstance(k, int) and self._file(k).exists()
+    def roll_back(self) -> None:
+        """The round will not end."""
+        self._pending = {}
 
-    def __iter__(self) -> Iterator[int]:
-        return iter(sorted(int(path.stem) for path in self.folder.glob("*.safetensors")))
+    def files(self) -> dict[int, str]:
+        """A file for each client, safely on disk."""
+        for k in self._held.keys() - self._files.keys():
+            self._files[k] = self._write(k, self._held[k])
+        for name in {*self._files.values()} - self._flushed:
+            flush_to_disk(self._folder / name)
+            self._flushed.add(name)
+        if self._files:
+            flush_to_disk(self._folder)
+        return dict(self._files)
 
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+    def restore(self, files: Mapping[int, str]) -> None:
+        """As it was when these files were asked for."""
+        self._files = dict(files)
 
-    def _file(self, k: int) -> Path:
-        return self.folder / f"{k}.safetensors"
+    def keep_only(self, names: Iterable[str]) -> None:
+        """Delete every file that neither the checkpoints with these names nor the clients need."""
+        self._needed = set(names)
+        if self._folder.is_dir():
+            for name in {path.name for path in self._folder.iterdir()} - self._needed - {*self._files.values()}:
+                (self._folder / name).unlink()
+
+    def _write(self, k: int, memory: Memory) -> str:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        name = f"{k}-{uuid4().hex}.safetensors"  # never used before, by no process
+        write_whole(self._folder / name, lambda path: save_file(memory, path), flush=False)
+        return name

@@ -9,10 +9,32 @@ from torch import Tensor
 
 from fedpan_exp.algorithms import FedAvg, Server, Upload, Visit
 from fedpan_exp.checks import Diverged
-from fedpan_exp.data import Clients
+from fedpan_exp.data import Batch, Clients
+from fedpan_exp.federation.checkpoint import Checkpoint
 from fedpan_exp.federation.memories import Memories
 from fedpan_exp.federation.scene import Scene
+from fedpan_exp.stopping import Stop
 from fedpan_exp.training import Fit, LocalTrainer
+
+
+class Divergence:
+    """How far clients end from each other: the root mean square of |w_k - mean w|, as a running sum."""
+
+    def __init__(self) -> None:
+        self._ways: Tensor | None = None
+        self._squares: Tensor | float = 0.0
+        self._clients = 0
+
+    def add(self, way: Tensor) -> None:
+        """From where all of them started to where one of them ended; the vector is ours from now on."""
+        self._ways = way if self._ways is None else self._ways.add_(way)
+        self._squares += way.dot(way)
+        self._clients += 1
+
+    def value(self) -> float:
+        assert self._ways is not None, "a round has at least one client"
+        mean = self._ways / self._clients
+        return math.sqrt(max(0.0, float(self._squares / self._clients - mean.dot(mean))))
 
 
 @dataclass
@@ -24,6 +46,7 @@ class Round:
     clients: list[int]
     fits: list[Fit] = field(default_factory=list)
     local_scores: list[tuple[float, float, int]] = field(default_factory=list)  # before, after, samples
+    divergence: Divergence = field(default_factory=Divergence)
     up_bytes: int = 0
     down_bytes: int = 0
     local_seconds: float = 0.0
@@ -35,6 +58,7 @@ class Round:
             "train/loss": sum(fit.loss * fit.samples for fit in self.fits) / samples,
             "train/samples": samples,
             "train/steps": sum(fit.steps for fit in self.fits),
+            "clients/divergence": self.divergence.value(),
             "comm/up_bytes": self.up_bytes,
             "comm/down_bytes": self.down_bytes,
             "time/local_s": self.local_seconds,
@@ -55,30 +79,46 @@ def federate(
     seed: int,
     track: Callable[[list[int]], Iterable[int]] = iter,
     memories: Memories | None = None,
+    resume: Checkpoint | None = None,
+    stop: Stop | None = None,
 ) -> Iterator[Round]:
     """Yield every round after aggregation.
 
-    `track` may watch the clients of a round go by; `memories` keeps what clients remember, in a dict if not given.
+    `track` may watch the clients of a round go by; `memories` keeps what clients remember. With `resume` it goes on
+    behind that checkpoint. A `stop` is heeded between two batches: then the server and the memories are still those of
+    the round before.
     """
     net = trainer.net
     fresh = net.buffers.clone()
-    server = Server(net.weights.clone(), net.buffers.clone(), clients=len(clients))
-    memories = {} if memories is None else memories
-    algorithm.start(server)
+    memories = Memories() if memories is None else memories
+    stop = stop or Stop()
+    if resume:
+        server = resume.server
+    else:
+        server = Server(net.weights.clone(), net.buffers.clone(), clients=len(clients))
+        algorithm.start(server)
 
     def uploads(this: Round) -> Iterator[Upload]:
         for k in track(this.clients):
-            memory = {name: vector.to(net.weights.device) for name, vector in memories.get(k, {}).items()}
+            memory = {name: vector.to(net.weights.device) for name, vector in memories[k].items()}
             visit = Visit(server, memory, clients.samples(k))
             net.load(server.weights, server.buffers)
-            yield _visit(algorithm, trainer, clients, scene, k, visit, this, fresh)
+            batches = clients.batches(k, this.index, scene.E, scene.B, skip_single=trainer.has_batch_norm)
+            upload = _visit(algorithm, trainer, clients, scene, k, visit, this, fresh, stop.heed(batches))
+            this.divergence.add(upload.weights - server.weights)
+            yield upload
             if visit.memory:
                 memories[k] = {name: vector.cpu() for name, vector in visit.memory.items()}
 
-    for turn in range(1, scene.H + 1):
+    for turn in range(resume.turn + 1 if resume else 1, scene.H + 1):
         began = time.perf_counter()
         this = Round(turn, server, scene.chosen(len(clients), turn, seed))
-        algorithm.aggregate(server, uploads(this))
+        try:
+            algorithm.aggregate(server, uploads(this))
+        except BaseException:
+            memories.roll_back()
+            raise
+        memories.commit()
         if scene.bn_statistics == "keep":
             server.buffers = fresh.clone()
         if not math.isfinite(server.weights.sum().item()):
@@ -96,6 +136,7 @@ def _visit(
     visit: Visit,
     this: Round,
     fresh: Tensor,
+    batches: Iterable[Batch],
 ) -> Upload:
     """One client: train on its data, measure, pack up."""
     net, began = trainer.net, time.perf_counter()
@@ -105,7 +146,7 @@ def _visit(
         net.buffers.copy_(fresh)
     algorithm.begin(net, visit)
     fit = trainer.fit(
-        clients.batches(k, this.index, scene.E, scene.B, skip_single=trainer.has_batch_norm),
+        batches,
         this.index,
         loss=lambda x, y: algorithm.loss(net, x, y, visit),
         adjust_gradient=lambda: algorithm.adjust_gradient(net, visit),

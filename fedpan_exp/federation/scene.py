@@ -30,12 +30,14 @@ class Scene:
     client_memory: str = "memory"
 
     def __post_init__(self) -> None:
-        for letter in ("K", "E", "H", "B"):
+        require_choice("fl_scene.partition", self.partition, KINDS)
+        fewest = 0 if self.partition == "natural" else 1  # 0: as many as there are users
+        require(fewest <= self.K, "fl_scene.K", f"at least {fewest}", self.K)
+        for letter in ("E", "H", "B"):
             value = getattr(self, letter)
             require(value >= 1, f"fl_scene.{letter}", "at least 1", value)
         require(0 < self.R <= 1, "fl_scene.R", "in (0, 1]", self.R)
         require(0 < self.alpha <= 1e6 and math.isfinite(self.alpha), "fl_scene.alpha", "in (0, 1e6]", self.alpha)
-        require_choice("fl_scene.partition", self.partition, KINDS)
         require(self.shards >= 1, "fl_scene.shards", "at least 1", self.shards)
         require(self.min_samples >= 1, "fl_scene.min_samples", "at least 1", self.min_samples)
         require_choice("fl_scene.small_clients", self.small_clients, ("repair", "drop"))

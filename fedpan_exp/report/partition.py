@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fedpan_exp.tracking.files import write_whole
+from fedpan_exp.atomic import write_whole
 
 SHOWN = 100  # clients; more would only be a smear
 

@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-
 from fedpan_exp.experiment import Experiment
-from fedpan_exp.studies.setup import load_and_split
-from fedpan_exp.tracking.files import write_text
+from fedpan_exp.stopping import Stop
+from fedpan_exp.studies.setup import load_and_split, note_partition, note_users
 from fedpan_exp.tracking.record import Record
 
 
@@ -22,21 +20,16 @@ class Partition:
         "eval_every",
     )  # a split depends on none of them
 
-    def run(self, experiment: Experiment, record: Record) -> None:
+    def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
         data, split = load_and_split(experiment)
-        classes = experiment.dataset.classes
-        counts = torch.stack([data.train.y[part].bincount(minlength=classes) for part in split.parts])
         record.begin()
-        header = ["client", "samples", *(f"label_{label}" for label in range(classes))]
-        rows = [[k, sum(row), *row] for k, row in enumerate(counts.tolist())]
-        lines = [",".join(map(str, row)) for row in [header, *rows]]
-        write_text(record.folder / "partition.csv", "\n".join(lines) + "\n")
-
+        note_users(record, data)
+        counts = note_partition(record, data, split, experiment.dataset.classes)
         sizes = counts.sum(1).float()
         labels = (counts > 0).sum(1).float()
         record.summarise(
             {
-                "summary/clients": len(rows),
+                "summary/clients": len(counts),
                 "summary/samples_min": int(sizes.min()),
                 "summary/samples_mean": float(sizes.mean()),
                 "summary/samples_max": int(sizes.max()),

@@ -1,19 +1,70 @@
 """What studies share: data split over clients, and the words to describe a set-up."""
 
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedpan_exp.atomic import write_json, write_text
 from fedpan_exp.checks import ConfigError
 from fedpan_exp.console import say, warn
-from fedpan_exp.data import Data, Split, split
+from fedpan_exp.data import Clients, Data, Images, Split, split
 from fedpan_exp.experiment import Experiment
 from fedpan_exp.models import Network, encodings, silent_layers
+from fedpan_exp.tracking.record import Record
+from fedpan_exp.training import Classifier, LocalTrainer
 
 
 def load_and_split(experiment: Experiment) -> tuple[Data, Split]:
-    data = experiment.dataset.load()
-    say("data", f"{experiment.dataset.name}: {len(data.train):,} training and {len(data.test):,} test images")
+    data = experiment.dataset.load(experiment.seed)
+    drawn = f", of {len(data.users):,} users" if data.users else ""
+    say("data", f"{experiment.dataset.name}: {len(data.train):,} training and {len(data.test):,} test images{drawn}")
     scene = experiment.fl_scene
     parts = split(data.train.y, scene.rule(), experiment.seed, data.train.users)
     say("clients", f"{describe_split(parts)}, {scene.partition}; {scene.invited(len(parts.parts))} a round")
     return data, parts
+
+
+def note_users(record: Record, data: Data) -> None:
+    """Who the clients are, where the dataset knows."""
+    if data.users:
+        write_json(record.folder / "users.json", {"users": data.users})
+
+
+def note_partition(record: Record, data: Data, split: Split, classes: int) -> Tensor:
+    """partition.csv: how many samples of each label each client has; returned as [clients, classes]."""
+    counts = torch.stack([data.train.y[part].bincount(minlength=classes) for part in split.parts])
+    header = ["client", "samples", *(f"label_{label}" for label in range(classes))]
+    rows = [[k, sum(row), *row] for k, row in enumerate(counts.tolist())]
+    lines = [",".join(map(str, row)) for row in [header, *rows]]
+    write_text(record.folder / "partition.csv", "\n".join(lines) + "\n")
+    return counts
+
+
+@dataclass
+class World:
+    """What a federation takes."""
+
+    data: Data
+    split: Split
+    trainer: LocalTrainer
+    clients: Clients
+    test: Images
+
+
+def make_world(experiment: Experiment) -> World:
+    """The network, the data spread over clients, and the trainer, with a word on each."""
+    scene, net = experiment.fl_scene, experiment.network()
+    describe_network(experiment, net)
+    data, split = load_and_split(experiment)
+    fabric = experiment.fabric.make()
+    say("device", f"{fabric.device}, {torch.get_num_threads()} threads, precision {experiment.fabric.precision}")
+    pixels = experiment.dataset.pixels(fabric.device)
+    trainer = LocalTrainer(fabric, Classifier(net, experiment.training), pixels)
+    clients = Clients(data.train.to(fabric.device), pixels, split.parts, scene.local_test, experiment.seed)
+    if trainer.has_batch_norm:
+        check_batch_norm([len(part) for part in clients.train], scene.B)
+    return World(data, split, trainer, clients, data.test.to(fabric.device))
 
 
 def describe_split(split: Split) -> str:

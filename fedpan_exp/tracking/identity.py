@@ -10,8 +10,19 @@ from typing import Any
 # Where and how it runs and where it is written to does not change what a run is; nor do names for bundles of settings,
 # and defaults that other settings have taken over by now.
 NOT_SCIENCE = (
-    *("logger", "runs", "rerun", "fabric.accelerator", "fabric.devices", "dataset.root", "fl_scene.client_memory"),
-    *("fidelity", "scale", "model.lr", "model.authors_lr", "dataset.B"),
+    *(
+        "logger",
+        "runs",
+        "rerun",
+        "plan",
+        "checkpoint",
+        "target_acc",
+        "fabric.accelerator",
+        "fabric.devices",
+        "dataset.root",
+        "fl_scene.client_memory",
+    ),
+    *("fidelity", "scale", "model.lr", "model.authors_lr", "dataset.authors_lr", "dataset.B"),
 )
 
 

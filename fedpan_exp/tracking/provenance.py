@@ -2,6 +2,7 @@
 
 import platform
 import subprocess
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 PACKAGES = ("fedpan_exp", "torch", "torchvision", "lightning", "hydra-core", "numpy", "wandb")
 
 
+@cache
 def provenance() -> dict[str, Any]:
     return {
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},

@@ -24,8 +24,9 @@ class FlatNet:
         self.weights = _fuse(self.parameters)
         # Only what a state dict holds, which leaves position encodings out: they never travel.
         saved = net.state_dict().keys()
-        floats = [b for name, b in net.named_buffers() if name in saved and b.is_floating_point()]
-        self.buffers = _fuse(floats)
+        buffers = [b for name, b in net.named_buffers() if name in saved]
+        self.buffers = _fuse([b for b in buffers if b.is_floating_point()])
+        self._counters = [b for b in buffers if not b.is_floating_point()]  # BatchNorm's, of batches; nobody reads them
 
     def __call__(self, x: Tensor) -> Tensor:
         return self._forward(x)
@@ -46,6 +47,8 @@ class FlatNet:
     def load(self, weights: Tensor, buffers: Tensor) -> None:
         self.weights.copy_(weights)
         self.buffers.copy_(buffers)
+        for counter in self._counters:  # else they would tell how often a process has trained
+            counter.zero_()
 
     def views(self, vector: Tensor) -> list[Tensor]:
         """Any vector of the weights' length, in the parameters' shapes."""

@@ -1,0 +1,35 @@
+"""Datasets that know who made each sample: draw some of the users, and hold out a part of each one's samples."""
+
+import torch
+
+from fedpan_exp.checks import ConfigError
+from fedpan_exp.data.images import Data
+from fedpan_exp.randomness import stream
+
+
+def draw_users(data: Data, share: float, seed: int) -> Data:
+    """Only the samples of a share of the users."""
+    if data.train.users is None:
+        if share < 1:
+            raise ConfigError(f"dataset.user_share must be 1 for a dataset that does not know its users, got {share}")
+        return data
+    count = max(1, round(share * len(data.users)))
+    drawn = torch.randperm(len(data.users), generator=stream(seed, "users"))[:count].sort().values
+    number = torch.full((len(data.users),), -1)
+    number[drawn] = torch.arange(count)
+    train = data.train[number[data.train.users] >= 0]
+    train.users = number[train.users]
+    return Data(train, data.test, tuple(data.users[i] for i in drawn.tolist()))
+
+
+def hold_out(data: Data, share: float, seed: int) -> Data:
+    """A share of each user's samples becomes the test set."""
+    users = data.train.users
+    if users is None or share == 0:
+        return data
+    order = torch.randperm(len(users), generator=stream(seed, "user test"))
+    order = order[users[order].argsort(stable=True)]  # user by user, each in random order
+    sizes = users.bincount(minlength=len(data.users))
+    place = torch.arange(len(users)) - (sizes.cumsum(0) - sizes)[users[order]]  # of a sample within its user's
+    held = place < (sizes * share).round().clamp(max=sizes - 1)[users[order]]  # none is left without training data
+    return Data(data.train[order[~held]], data.train[order[held]], data.users)

@@ -1,0 +1,177 @@
+"""All that a run is between two rounds, on disk: whole, verified, the one before kept until the next is whole.
+
+A folder with a JSON file a checkpoint, which names its tensor files and their checksums and is written last. Nothing is
+pickled: a stranger's checkpoint can run no code.
+"""
+
+import json
+import re
+import shutil
+import time
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from fedpan_exp.algorithms import Server
+from fedpan_exp.atomic import NoPlace, flush_to_disk, read_json, write_json, write_whole
+from fedpan_exp.checks import first_line, require
+from fedpan_exp.console import warn
+from fedpan_exp.federation.memories import Memories
+
+FORMAT = 1
+CLIENT_FILE = re.compile(r"\d+-[0-9a-f]{32}\.safetensors")
+KEPT = 2  # the newest, and the one before in case the newest is damaged
+
+
+@dataclass
+class CheckpointSettings:
+    """How much work a crash may cost; whichever comes first."""
+
+    every: int = 10  # rounds; 0: never
+    seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        require(self.every >= 0, "checkpoint.every", "at least 0", self.every)
+        require(self.seconds > 0, "checkpoint.seconds", "above 0", self.seconds)
+
+
+@dataclass
+class Checkpoint:
+    turn: int
+    server: Server
+    clients: dict[int, str]  # the files of their memories
+    records: int  # bytes of records that belong to it
+
+
+class Checkpoints:
+    """Of one run, in its folder."""
+
+    def __init__(self, folder: Path, run: str, settings: CheckpointSettings):
+        self._folder, self._run, self._settings = folder, run, settings
+        self._digests: dict[str, str] = {}
+        self._usable: list[int] = []  # rounds, the newest last
+        self._last_try, self._last_time = 0, time.monotonic()
+
+    @property
+    def memories(self) -> Path:
+        return self._folder / "clients"
+
+    def is_due(self, turn: int) -> bool:
+        if not self._settings.every:
+            return False
+        rounds, seconds = turn - self._last_try, time.monotonic() - self._last_time
+        return rounds >= self._settings.every or seconds >= self._settings.seconds
+
+    def save(self, turn: int, server: Server, memories: Memories, records: int) -> None:
+        """A disk that fails costs a warning: the run goes on, and the checkpoint before still stands."""
+        if turn in self._usable:
+            return
+        self._last_try, self._last_time = turn, time.monotonic()
+        try:
+            self._save(turn, server, memories, records)
+        except OSError as error:
+            kept = f"the one of round {self._usable[-1]} stands" if self._usable else "there is none yet"
+            reason = error.reason if isinstance(error, NoPlace) else first_line(error)
+            warn(f"the checkpoint of round {turn} could not be written ({reason}); {kept}")
+
+    def latest(self, memories: Memories, records: int, device: Any = "cpu") -> Checkpoint | None:
+        """The newest that is whole, of this run and not ahead of its records; others are passed over with a word."""
+        manifests = sorted(self._folder.glob("[0-9]*.json"))  # not the temporary ones a crash leaves behind
+        while manifests:
+            path = manifests.pop()
+            try:
+                checkpoint = self._load(path, device)
+                if checkpoint.records > records:
+                    raise ValueError("records that belong to it are missing")
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+                warn(f"the checkpoint {path} is passed over: {first_line(error)}")
+                continue
+            self._usable = [int(path.stem) for path in (*manifests, path)]
+            self._last_try = checkpoint.turn
+            memories.restore(checkpoint.clients)
+            self._tell_needs(memories)
+            return checkpoint
+        return None
+
+    def clear(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _save(self, turn: int, server: Server, memories: Memories, records: int) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        clients = memories.files()
+        tensors = {"weights": server.weights, "buffers": server.buffers}
+        tensors |= {f"memory/{name}": vector for name, vector in server.memory.items() if vector is not None}
+        whole = {name: vector.detach().cpu().contiguous() for name, vector in tensors.items()}
+        own = f"{_name(turn)}.safetensors"
+        write_whole(self._folder / own, lambda path: save_file(whole, path))
+        self._digests.pop(own, None)  # a damaged one may have had its name
+        files = [own, *(f"clients/{name}" for name in clients.values())]
+        content = {
+            "format": FORMAT,
+            "run": self._run,
+            "round": turn,
+            "records": records,
+            "participants": server.clients,
+            "clients": {str(k): name for k, name in clients.items()},
+            "files": {file: self._digest(file) for file in files},
+        }
+        write_json(self._folder / f"{_name(turn)}.json", {**content, "digest": _digest_of(content)})
+        flush_to_disk(self._folder.parent)
+        self._usable = [*self._usable, turn][-KEPT:]
+        self._prune()
+        self._tell_needs(memories)
+
+    def _load(self, path: Path, device: Any) -> Checkpoint:
+        content = read_json(path)
+        if content.pop("digest", None) != _digest_of(content):
+            raise ValueError("it is damaged")
+        if content["format"] != FORMAT:
+            raise ValueError(f"it is of format {content['format']}, not {FORMAT}")
+        if content["run"] != self._run:
+            raise ValueError(f"it belongs to {content['run']}")
+        for name in content["clients"].values():
+            if not CLIENT_FILE.fullmatch(name) or f"clients/{name}" not in content["files"]:
+                raise ValueError(f"{name} is not a file of it")
+        for file, expected in content["files"].items():
+            if self._digest(file) != expected:
+                raise ValueError(f"{file} is damaged")
+        tensors = load_file(path.with_suffix(".safetensors"), device=str(device))
+        memory = {
+            name.removeprefix("memory/"): vector for name, vector in tensors.items() if name.startswith("memory/")
+        }
+        server = Server(tensors["weights"], tensors["buffers"], content["participants"], memory)
+        clients = {int(k): name for k, name in content["clients"].items()}
+        return Checkpoint(content["round"], server, clients, content["records"])
+
+    def _digest(self, file: str) -> str:
+        """Each file is read once: none changes while we live."""
+        if file not in self._digests:
+            with (self._folder / file).open("rb") as stream:
+                digest = blake2b(digest_size=16)
+                while piece := stream.read(1 << 20):
+                    digest.update(piece)
+            self._digests[file] = digest.hexdigest()
+        return self._digests[file]
+
+    def _prune(self) -> None:
+        """Everything but the usable ones goes, also what was passed over."""
+        usable = {_name(turn) for turn in self._usable}
+        for path in (*self._folder.glob("*.json"), *self._folder.glob("*.safetensors")):
+            if path.stem not in usable:
+                path.unlink()
+
+    def _tell_needs(self, memories: Memories) -> None:
+        manifests = (read_json(self._folder / f"{_name(turn)}.json") for turn in self._usable)
+        memories.keep_only(name for manifest in manifests for name in manifest.get("clients", {}).values())
+
+
+def _name(turn: int) -> str:
+    return f"{turn:07}"
+
+
+def _digest_of(content: dict[str, Any]) -> str:
+    return blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()

@@ -1,0 +1,88 @@
+"""Second homes for a run's records: W&B, TensorBoard, CSV, any of them together. The local files stay the truth."""
+
+import csv
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from fedpan_exp.atomic import write_whole
+from fedpan_exp.checks import first_line
+from fedpan_exp.console import warn
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a log needs to know of the run it is told of."""
+
+    name: str
+    id: str
+    group: str  # shared by the seeds of one setting
+    folder: Path
+    settings: Mapping[str, Any]
+    goes_on: bool  # earlier rounds will be told again
+
+
+class Log(Protocol):
+    """Told every round from the first, also those before a resume."""
+
+    def write(self, metrics: Mapping[str, float], turn: int) -> None: ...
+
+    def finish(self, summary: Mapping[str, Any], status: str) -> None: ...
+
+
+class CsvLog:
+    """metrics.csv: a row a round, for a spreadsheet."""
+
+    def __init__(self, run: Run):
+        self._path = run.folder / "metrics.csv"
+        self._rows: list[dict[str, float]] = []
+
+    def write(self, metrics: Mapping[str, float], turn: int) -> None:
+        self._rows.append({"round": turn, **metrics})
+
+    def finish(self, summary: Mapping[str, Any], status: str) -> None:
+        columns = list(dict.fromkeys(name for row in self._rows for name in row))
+
+        def write(path: Path) -> None:
+            with path.open("w", newline="", encoding="utf-8") as file:
+                table = csv.DictWriter(file, columns)
+                table.writeheader()
+                table.writerows(self._rows)
+
+        try:
+            write_whole(self._path, write)
+        except OSError as error:
+            warn(f"{self._path} could not be written ({first_line(error)}); metrics.jsonl has the same records")
+
+
+class TensorBoardLog:
+    """tensorboard/: for `tensorboard --logdir runs`."""
+
+    def __init__(self, run: Run):
+        from torch.utils.tensorboard import SummaryWriter  # slow to import, and only needed here
+
+        folder = run.folder / "tensorboard"
+        shutil.rmtree(folder, ignore_errors=True)  # all rounds will be told again
+        self._writer = SummaryWriter(str(folder))
+        settings = "\n".join(f"    {name}: {value}" for name, value in flat(run.settings).items())
+        self._writer.add_text("settings", settings)
+
+    def write(self, metrics: Mapping[str, float], turn: int) -> None:
+        for name, value in metrics.items():
+            self._writer.add_scalar(name, value, turn)
+
+    def finish(self, summary: Mapping[str, Any], status: str) -> None:
+        self._writer.close()
+
+
+def flat(settings: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """fl_scene/alpha rather than a tree; W&B advises against dots in names."""
+    values: dict[str, Any] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            values |= flat(value, f"{above}{name}/")
+        else:
+            values[f"{above}{name}"] = value
+    return values

@@ -1,0 +1,106 @@
+"""Weights & Biases beside the local files. Trouble with it costs one warning, never the run."""
+
+import contextlib
+import csv
+import logging
+import shutil
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import wandb
+
+from fedpan_exp.checks import first_line
+from fedpan_exp.console import warn
+from fedpan_exp.tracking.identity import is_off
+from fedpan_exp.tracking.logs import Run, flat
+from fedpan_exp.tracking.wandb_settings import WandbSettings, has_key
+
+# Its telemetry must not complain on our console.
+logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
+PATIENCE = 30  # seconds until a server that does not answer counts as away
+
+
+class WandbLog:
+    """One W&B run per run folder, with the same id, on the axis `round`."""
+
+    def __init__(self, settings: WandbSettings, run: Run):
+        self._settings, self._folder = settings, run.folder
+        self._run: Any = None  # None: W&B has failed
+        self._level = 0  # rounds that W&B knows already
+        self._last = 0  # round we were told of
+
+        self._try(lambda: self._begin(run))
+
+    def write(self, metrics: Mapping[str, float], turn: int) -> None:
+        self._last = turn
+        if self._run and turn > self._level:
+            self._try(lambda: self._run.log({"round": turn, **metrics}, step=turn))
+
+    def finish(self, summary: Mapping[str, Any], status: str) -> None:
+        if self._run:
+            self._try(lambda: self._finish(summary, status))
+
+    def _begin(self, run: Run) -> None:
+        """Online if that can be; never a prompt: what is kept offline, `wandb sync` uploads later."""
+        if self._settings.mode != "offline":
+            try:
+                if has_key():
+                    self._init(run, "online")
+                    return
+                why = "no W&B key found"
+            except Exception as error:
+                why = f"W&B cannot be reached ({first_line(error)})"
+                wandb.teardown()
+            warn(f"{why}: logging offline; upload later with `wandb sync {self._folder}/wandb/offline-run-*`")
+        self._init(run, "offline")
+
+    def _init(self, run: Run, mode: Literal["online", "offline"]) -> None:
+        for old in run.folder.glob("wandb/offline-run-*"):  # the new one will be told all they were
+            shutil.rmtree(old, ignore_errors=True)
+        self._run = wandb.init(
+            project=self._settings.project,
+            entity=self._settings.entity,
+            id=run.id,
+            name=run.name,
+            group=run.group,
+            job_type=run.settings["study"]["name"],
+            tags=self._settings.tags,
+            config={**flat(run.settings), "setting": run.group, "pan/on": not is_off(run.settings["pan"])},
+            dir=str(run.folder.resolve()),  # its process may be in another folder
+            mode=mode,
+            resume="allow" if run.goes_on else None,
+            settings=wandb.Settings(
+                silent=True,
+                console="off",
+                init_timeout=PATIENCE,
+                finish_timeout=PATIENCE,
+                finish_timeout_raises=True,
+            ),
+        )
+        self._level = int(self._run.summary.get("round", 0)) if run.goes_on else 0
+        self._run.define_metric("round")
+        self._run.define_metric("*", step_metric="round")
+        self._run.define_metric("global/test_acc", step_metric="round", summary="max,last")
+
+    def _finish(self, summary: Mapping[str, Any], status: str) -> None:
+        media: dict[str, Any] = {path.stem: wandb.Image(str(path)) for path in sorted(self._folder.glob("*.png"))}
+        for table in sorted(self._folder.glob("partition.csv")):
+            header, *rows = csv.reader(table.read_text(encoding="utf-8").splitlines())
+            media[f"{table.stem}_table"] = wandb.Table([*header], [list(map(int, row)) for row in rows])
+        self._run.log(media, step=self._last)  # on the axis of rounds, and no step of their own
+        weights = self._folder / "weights.safetensors"
+        if self._settings.weights and weights.exists():
+            artifact = wandb.Artifact(f"weights-{self._run.id}", type="model")
+            artifact.add_file(str(weights))
+            self._run.log_artifact(artifact)
+        self._run.summary.update({**summary, "status": status})
+        self._run.finish(exit_code=0 if status == "done" else 1)
+
+    def _try(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:
+            self._run = None
+            with contextlib.suppress(Exception):  # else it tries again, and stumbles, when Python exits
+                wandb.teardown()
+            warn(f"W&B failed ({first_line(error)}); the run goes on with local files only")

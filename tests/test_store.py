@@ -1,0 +1,358 @@
+"""Getting a dataset: found, fetched once, verified, kept, or refused in one line."""
+
+import multiprocessing
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from official_files import write_cinic, write_idx, write_svhn
+
+from conftest import random_images
+from fedpan_exp.checks import DataError
+from fedpan_exp.data.dataset import SOURCES
+from fedpan_exp.data.digits import load_digits
+from fedpan_exp.data.download import Download, checksum
+from fedpan_exp.data.files import Files
+from fedpan_exp.data.images import Data, Images
+from fedpan_exp.data.source import Source
+from fedpan_exp.data.store import look, obtain
+
+TINY = Data(random_images(20), random_images(5, seed=1))
+
+
+def fetch_slowly(log: Path, folder: Path) -> Data:
+    """Stands for a download; leaves a mark for each time it is called."""
+    with log.open("a") as file:
+        file.write("fetched\n")
+    time.sleep(0.5)
+    return TINY
+
+
+def fail(folder: Path) -> Data:
+    raise ConnectionError("no route to host\nand more")
+
+
+def tiny_source(digest: str = TINY.digest(), counts: tuple[int, int] | None = (20, 5), **fetch) -> Source:
+    return Source(
+        name="tiny",
+        homes=("tiny",),
+        files=re.compile(r"tiny\.bin$"),
+        archives=re.compile(r"tiny\.zip"),
+        read=lambda files: TINY,
+        page="a page",
+        licence="none",
+        counts=counts,
+        digest=digest,
+        registries=fetch,
+    )
+
+
+def test_ways_are_tried_in_order_and_the_result_is_kept(tmp_path):
+    log = tmp_path / "log"
+    source = tiny_source(first=fail, second=partial(fetch_slowly, log))
+    root = tmp_path / "new" / "root"
+    for _ in range(2):
+        data = obtain(source, root)
+        assert torch.equal(data.train.x, TINY.train.x)
+        assert torch.equal(data.test.y, TINY.test.y)
+    assert log.read_text() == "fetched\n"
+    assert sorted(path.name for path in root.iterdir()) == [".tiny.lock", "tiny.safetensors"]
+
+
+def test_two_processes_that_ask_at_once_fetch_once(tmp_path):
+    log = tmp_path / "log"
+    source = tiny_source(slow=partial(fetch_slowly, log))
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    ask = [context.Process(target=lambda: results.put(obtain(source, tmp_path / "root").digest())) for _ in range(3)]
+    for process in ask:
+        process.start()
+    for process in ask:
+        process.join(60)
+    assert [results.get(timeout=5) for _ in ask] == [TINY.digest()] * 3
+    assert log.read_text() == "fetched\n"
+
+
+def test_when_nothing_works_the_message_says_which_file_to_put_where(tmp_path):
+    source = tiny_source(
+        one=fail,
+        wrong=lambda folder: Data(random_images(3), random_images(3)),
+        other=lambda folder: Data(random_images(20, seed=5), TINY.test),
+    )
+    with pytest.raises(DataError) as refusal:
+        obtain(source, tmp_path)
+    message = str(refusal.value)
+    assert "\n" not in message
+    assert "one: no route to host" in message
+    assert "wrong: 3 training and 3 test images, not 20 and 5" in message
+    assert "other: images or labels differ" in message
+    assert "put its files from a page in its folder tiny" in message
+    assert not list(tmp_path.glob("*.safetensors"))
+
+
+def test_a_damaged_file_of_ours_is_said(tmp_path):
+    (tmp_path / "tiny.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0{cut off")
+    with pytest.raises(DataError, match=r"tiny.safetensors cannot be read .*; delete it to get the dataset anew"):
+        obtain(tiny_source(), tmp_path)
+
+
+def test_a_root_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(DataError, match=r"dataset.root must be a folder that can be written, got"):
+        obtain(tiny_source(one=fail), tmp_path / "file" / "root")
+
+
+def test_files_in_place_that_are_not_the_official_ones(tmp_path):
+    write_idx(tmp_path / "MNIST/raw")
+    with pytest.raises(DataError) as refusal:
+        obtain(SOURCES["mnist"], tmp_path)
+    assert "is not the official mnist: 20 training and 5 test images, not 60,000 and 10,000" in str(refusal.value)
+    assert len(obtain(SOURCES["mnist"], tmp_path, verify=False).train) == 20
+    with pytest.raises(DataError, match="is not the official mnist"):  # what was kept meanwhile is still judged
+        obtain(SOURCES["mnist"], tmp_path)
+
+
+def test_a_wrong_checksum(tmp_path):
+    write_svhn(tmp_path)
+    source = replace(SOURCES["svhn"], counts=(60, 20))
+    with pytest.raises(DataError, match=r"test_32x32.mat has md5 [0-9a-f]{32}, not eb5a983be6a315427106f1b164d9cef3;"):
+        obtain(source, tmp_path)
+
+
+def test_right_checksums(tmp_path):
+    write_svhn(tmp_path)
+    files = sorted((tmp_path / "svhn").iterdir())
+    source = replace(
+        SOURCES["svhn"],
+        counts=(60, 20),
+        official=lambda: [Download(checksum(path), (f"http://nowhere/{path.name}",)) for path in files],
+    )
+    held = look(source, tmp_path)
+    assert held is not None
+    assert held.verdict == "official"
+
+
+def reads(source: Source) -> tuple[Source, list[int]]:
+    """The source, and a list that grows with each real reading of its files."""
+    times: list[int] = []
+
+    def read(files: Files) -> Data:
+        times.append(1)
+        return source.read(files)
+
+    return replace(source, read=read), times
+
+
+def test_a_second_start_reads_what_was_kept(tmp_path):
+    data = write_cinic(tmp_path)
+    source, times = reads(SOURCES["cinic10"])
+    first = obtain(source, tmp_path, verify=False)
+    second = obtain(source, tmp_path, verify=False)
+    assert first.digest() == second.digest() == data.digest()
+    assert len(times) == 1
+
+
+def test_a_changed_source_is_read_anew(tmp_path):
+    write_cinic(tmp_path)
+    source, times = reads(SOURCES["cinic10"])
+    before = obtain(source, tmp_path, verify=False)
+    one, other = sorted((tmp_path / "CINIC-10/train").rglob("*.png"))[:2]
+    one.write_bytes(other.read_bytes())  # in place: the folder does not change
+    after = obtain(source, tmp_path, verify=False)
+    assert not torch.equal(before.train.x[0], after.train.x[0])
+    assert torch.equal(after.train.x[0], after.train.x[1])
+    other.unlink()
+    assert len(obtain(source, tmp_path, verify=False).train) == len(before.train) - 1
+    assert len(times) == 3
+
+
+def test_a_source_that_was_only_copied_is_not_read_anew(tmp_path):
+    write_cinic(tmp_path / "old")
+    source, times = reads(SOURCES["cinic10"])
+    obtain(source, tmp_path / "old", verify=False)
+    shutil.copytree(tmp_path / "old", tmp_path / "new", copy_function=shutil.copy)
+    obtain(source, tmp_path / "new", verify=False)
+    obtain(source, tmp_path / "new", verify=False)
+    assert len(times) == 1
+
+
+def test_a_root_that_may_only_be_read(tmp_path, monkeypatch):
+    """Then the tensors are kept in the user's own cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    root = tmp_path / "lab"
+    data = write_svhn(root)
+    (root / ".svhn.lock").mkdir()  # stands for a folder without write permission, which root would not notice
+    source, times = reads(SOURCES["svhn"])
+    for _ in range(2):
+        assert obtain(source, root, verify=False).digest() == data.digest()
+    assert len(times) == 1
+    assert not list(root.glob("*.safetensors"))
+    assert len(list((tmp_path / "cache/fedpan_exp").iterdir())) == 1
+
+
+def test_a_source_replaced_with_the_same_size_and_time(tmp_path):
+    write_cinic(tmp_path)
+    before = obtain(SOURCES["cinic10"], tmp_path, verify=False)
+    one, other = sorted((tmp_path / "CINIC-10/train").rglob("*.png"))[:2]
+    content, times = other.read_bytes(), one.stat()
+    size = max(len(content), times.st_size)
+    for path, image in ((one, one.read_bytes()), (other, content)):
+        path.write_bytes(image + bytes(size - len(image)))  # a PNG may have anything behind its end
+    obtain(SOURCES["cinic10"], tmp_path, verify=False)
+    times = one.stat()
+    one.write_bytes(other.read_bytes())
+    os.utime(one, ns=(times.st_atime_ns, times.st_mtime_ns))
+    after = obtain(SOURCES["cinic10"], tmp_path, verify=False)
+    assert not torch.equal(before.train.x[0], after.train.x[0])
+
+
+def test_a_source_that_is_gone_takes_its_tensors_along(tmp_path):
+    write_idx(tmp_path / "MNIST/raw")
+    obtain(SOURCES["mnist"], tmp_path, verify=False)
+    shutil.rmtree(tmp_path / "MNIST")
+    assert look(SOURCES["mnist"], tmp_path) is None
+
+
+def test_files_in_the_root_leave_what_was_fetched_alone(tmp_path):
+    source = tiny_source(quick=lambda folder: TINY)
+    obtain(source, tmp_path)
+    (tmp_path / "tiny").mkdir()
+    assert obtain(source, tmp_path).digest() == TINY.digest()  # an empty folder changes nothing
+    (tmp_path / "tiny/tiny.bin").write_text("other")
+    junk = Data(random_images(3), random_images(3))
+    other = replace(source, read=lambda files: junk)
+    assert obtain(other, tmp_path, verify=False).digest() == junk.digest()
+    shutil.rmtree(tmp_path / "tiny")
+    assert obtain(source, tmp_path).digest() == TINY.digest()
+
+
+@pytest.mark.parametrize(
+    "wrong", [Images(TINY.train.x[:-1], TINY.train.y), Images(TINY.train.x.double(), TINY.train.y)]
+)
+def test_images_that_do_not_fit_their_labels(tmp_path, wrong):
+    (tmp_path / "tiny").mkdir()
+    (tmp_path / "tiny/tiny.bin").touch()
+    source = replace(tiny_source(), read=lambda files: Data(wrong, TINY.test))
+    with pytest.raises(DataError, match=r"tiny has 20 labels for \d+x1x4x4 torch.\w+ pixels; replace its files"):
+        obtain(source, tmp_path, verify=False)
+
+
+def test_a_decoding_process_that_is_killed(tmp_path, monkeypatch):
+    write_cinic(tmp_path)
+    monkeypatch.setattr("fedpan_exp.data.decode._decode_one", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    with pytest.raises(DataError, match="a process that decoded images was killed"):
+        obtain(SOURCES["cinic10"], tmp_path)
+
+
+def in_a_child(work: Callable[[], str]) -> str:
+    """What `work` returns, in a process of its own, whose limits may be changed."""
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    child = context.Process(target=lambda: results.put(work()))
+    child.start()
+    result = results.get(timeout=60)
+    child.join(60)
+    return result
+
+
+def on_a_full_disk(work: Callable[[], Data]) -> str:
+    def limited() -> str:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))  # no file may grow beyond: the system's own refusal
+        try:
+            return work().digest()
+        except DataError as error:
+            return str(error)
+
+    return in_a_child(limited)
+
+
+def test_a_full_disk_ends_a_fetch_in_one_line_and_leaves_nothing(tmp_path):
+    big = Data(random_images(500), random_images(5))
+    source = tiny_source(quick=lambda folder: big, digest=big.digest(), counts=None)
+    message = on_a_full_disk(lambda: obtain(source, tmp_path / "root"))
+    assert re.match(
+        r"dataset.root must be a folder that can be written, got .*/root \(.*[Ff]ile too large.*\)", message
+    )
+    assert sorted(path.name for path in (tmp_path / "root").iterdir()) == [".tiny.lock"]
+
+
+def test_a_full_disk_costs_decoded_files_only_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    data = write_svhn(tmp_path)
+    assert on_a_full_disk(lambda: obtain(SOURCES["svhn"], tmp_path, verify=False)) == data.digest()
+    assert not [path for path in tmp_path.rglob("*svhn*") if path.name not in ("svhn", ".svhn.lock")]
+
+
+@pytest.mark.parametrize("name", ["tiny.safetensors", ".tiny.lock"])
+def test_a_link_that_leads_outside_is_not_written_through(tmp_path, name):
+    outside = tmp_path / "precious"
+    outside.write_text("mine")
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / name).symlink_to(outside if name.startswith(".") else tmp_path / "not there yet")
+    with pytest.raises(DataError, match=f"{name} is a link, and writing there would leave"):
+        obtain(tiny_source(quick=lambda folder: TINY), root)
+    assert outside.read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["precious", "root"]
+
+
+def test_digits():
+    data = load_digits()
+    assert data.train.x.shape == (1437, 1, 8, 8)
+    assert data.test.x.shape == (360, 1, 8, 8)
+    assert data.train.x.dtype == torch.uint8
+    assert data.train.y.bincount().min() > 100
+    assert data.digest() == load_digits().digest()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("mnist", [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]),
+        ("fashion_mnist", [6000] * 10),
+        ("cifar10", [5000] * 10),
+    ],
+)
+def test_the_real_datasets_can_be_had(tmp_path, monkeypatch, name, counts):
+    monkeypatch.chdir(tmp_path)
+    data = obtain(SOURCES[name], Path("data"))
+    assert data.train.y.bincount().tolist() == counts
+    assert len(data.test) == 10_000
+    assert data.digest() == SOURCES[name].digest
+
+
+@pytest.mark.slow
+def test_every_way_to_mnist_gives_the_same_tensors(tmp_path):
+    worked = []
+    for way, fetch in SOURCES["mnist"].registries.items():
+        (tmp_path / way).mkdir()
+        try:
+            data = fetch(tmp_path / way)
+        except Exception as error:  # a closed network may let none, some or all of them through
+            print(way, error)
+            continue
+        assert data.digest() == SOURCES["mnist"].digest
+        worked.append(way)
+    assert worked
+
+
+@pytest.mark.slow
+def test_two_commands_that_get_the_same_real_dataset(tmp_path):
+    command = [sys.executable, "-m", "fedpan_exp.data", "get", "mnist", "--root", str(tmp_path)]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [process.communicate(timeout=300)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert all("mnist         complete  60,000 + 10,000" in words for words in said)
+    assert sum("mnist is in" in words for words in said) == 1  # the other waited
