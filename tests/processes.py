@@ -36,6 +36,11 @@ def ended(process: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
+def has_ended(process: int) -> bool:
+    """Whether `ended` would answer at once."""
+    return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
 def wait_for(condition: Callable[[], object], seconds: float = 60) -> None:
     until = time.monotonic() + seconds
     while not condition():

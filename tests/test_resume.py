@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from processes import child, ended, wait_for
+from processes import child, ended, has_ended, wait_for
 
 from conftest import Outcome
 from fedpan_exp.atomic import read_json, read_lines
@@ -58,10 +58,10 @@ def test_killed_at_random_moments_a_run_ends_as_if_it_had_not_been(tmp_path, alg
 
     rng, kills, output = random.Random(f"{algorithm} {memory}"), 0, tmp_path / "killed/output"
     while True:
-        before = rounds_said(output)
+        before = len(rounds_said(output))
         process = child(tmp_path / "killed", *words)
-        if kills < 3:
-            wait_for(lambda before=before: len(rounds_said(output)) > len(before))
+        if kills < 3:  # one that was killed behind its last round has none left to say
+            wait_for(lambda before=before, process=process: len(rounds_said(output)) > before or has_ended(process))
             time.sleep(rng.uniform(0, 0.4) * in_rounds)
             os.kill(process, signal.SIGKILL)
         if ended(process) == 0:
