@@ -94,7 +94,7 @@ def run(cfg: "DictConfig") -> float | None:
     from omegaconf import OmegaConf
 
     from fedpan_exp import config
-    from fedpan_exp.outcome import draw
+    from fedpan_exp.report.pictures import draw
     from fedpan_exp.tracking.record import Record
 
     hydra = HydraConfig.get()

@@ -1,6 +1,5 @@
 """The first and the last thing a run says: its settings, what came out, where it lies."""
 
-from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -8,7 +7,6 @@ from rich.table import Table
 from fedpan_exp.atomic import read_json
 from fedpan_exp.checks import Diverged
 from fedpan_exp.console import clock, console, say
-from fedpan_exp.report import curves, partition
 from fedpan_exp.tracking.logs import flat
 from fedpan_exp.tracking.record import Record
 
@@ -23,7 +21,6 @@ SHOWN = {  # what a summary calls it, what the reader sees, and how
     "summary/bytes_to_target": ("sent until then", lambda value: f"{value / 1e6:,.1f} MB"),
     "summary/time/round_s": ("time in rounds", clock),
 }
-PICTURES = {"metrics.jsonl": curves.draw, "partition.csv": partition.draw}
 
 
 def announce(record: Record) -> None:
@@ -38,13 +35,6 @@ def announce(record: Record) -> None:
             alone[group] = values
     say("and", "  ".join(f"{key}={_short(value)}" for key, value in alone.items()))
     console.print()
-
-
-def draw(folder: Path) -> None:
-    """The pictures of a run, from what is in its folder."""
-    for file, picture in PICTURES.items():
-        if (folder / file).exists():
-            picture(folder)
 
 
 def conclude(record: Record, earlier: bool = False) -> float | None:

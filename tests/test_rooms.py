@@ -34,8 +34,8 @@ DOORS = {
     "ledger": HALL | {"tracking"},
     "dashboard": HALL | {"tracking"},
     "refusals": HALL,
-    "outcome": HALL | {"report", "tracking"},
-    "cli": HALL | {"config", "experiment", "help", "refusals", "outcome", "plan", "sweep", "tracking"},
+    "outcome": HALL | {"tracking"},
+    "cli": HALL | {"config", "experiment", "help", "refusals", "outcome", "plan", "report", "sweep", "tracking"},
 }
 
 

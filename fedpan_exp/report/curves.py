@@ -13,7 +13,8 @@ BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#666666"  # told apart by colour-bli
 
 def draw(folder: Path) -> Path | None:
     """metrics.jsonl -> curves.png; None where there is nothing to draw."""
-    records = read_lines(folder / "metrics.jsonl")
+    path = folder / "metrics.jsonl"
+    records = read_lines(path) if path.exists() else []
     if not records:
         return None
     figure = Figure(figsize=(9, 3.6), layout="constrained")

@@ -12,8 +12,10 @@ from fedpan_exp.atomic import write_whole
 SHOWN = 100  # clients; more would only be a smear
 
 
-def draw(folder: Path) -> Path:
-    """partition.csv -> partition.png"""
+def draw(folder: Path) -> Path | None:
+    """partition.csv -> partition.png; None where a run ended before it had one."""
+    if not (folder / "partition.csv").exists():
+        return None
     with (folder / "partition.csv").open() as file:
         rows = list(csv.reader(file))[1:]
     counts = np.array(rows, dtype=int)[:, 2:]  # [clients, labels]
