@@ -1,0 +1,133 @@
+"""Runs in, a folder of figures, tables and one page out."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import matplotlib
+
+from fedpan_exp.atomic import NoPlace, write_text, write_whole
+from fedpan_exp.checks import UserError, first_line, hint
+from fedpan_exp.report import comparison
+from fedpan_exp.report.claims import Exhibit
+from fedpan_exp.report.drawings.plate import Nothing, Plate
+from fedpan_exp.report.exhibits import EXHIBITS, own_sweep
+from fedpan_exp.report.library import Library, Signature
+from fedpan_exp.report.page import Content, render
+from fedpan_exp.report.runs import distinct
+from fedpan_exp.report.sweeps import Sweep
+from fedpan_exp.report.tables import Table
+
+# Text stays text in an SVG, and the same runs give the same bytes.
+PRINT = {"svg.fonttype": "none", "svg.hashsalt": "fedpan_exp", "font.size": 9}
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A sweep's exhibit, or why it could not be drawn."""
+
+    exhibit: Exhibit
+    sweep: Sweep
+    plate: Plate | None
+    svg: str = ""
+    trouble: str = ""
+
+    @property
+    def stem(self) -> str:
+        """A file name, whatever a listing calls itself."""
+        return re.sub(r"[^\w.+-]", "_", self.sweep.id).lstrip(".") or "sweep"
+
+
+class Report:
+    """Keeps what it has drawn, so that the next build redraws only what has changed."""
+
+    def __init__(self, places: Sequence[Path], out: Path, only: Sequence[str] = (), target: float = 0.8):
+        self.library, self.out, self.only, self.target = Library(places), out, only, target
+        self._drawn: dict[str, tuple[Signature, Drawn]] = {}
+
+    def build(self, watching: bool = False) -> str:
+        """Write everything; returns a line on what was written."""
+        runs = self.library.runs()
+        if not runs:
+            places = ", ".join(map(str, self.library.places))
+            raise UserError(f"there are no runs in {places}; python -m fedpan_exp makes one")
+        sweeps, troubles = self.library.sweeps(runs)
+        if self.only:
+            sweeps = [sweep for name in self.only for sweep in _chosen(name, sweeps)]
+            runs = distinct(run for sweep in sweeps for run in sweep.runs)
+        self._make_folders()
+        drawn = [self._draw(sweep) for sweep in sweeps]
+        comparisons = comparison.compare(runs)
+        tables = {
+            "paired": comparison.comparison_table(comparisons),
+            "target": comparison.target_table(runs, self.target),
+            "runs": comparison.run_table(runs),
+        }
+        for name, table in tables.items():
+            self._write_table(name, table)
+        there = {sweep.name for sweep in sweeps}
+        missing = [] if self.only else [exhibit for exhibit in EXHIBITS if exhibit.name not in there]
+        built = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        content = Content(runs, drawn, missing, comparisons, tables["target"], troubles, built, watching)
+        write_text(self.out / "index.html", render(content, self.out))
+        shown, whole = sum(each.plate is not None for each in drawn), sum(run.whole for run in runs)
+        return f"{self.out / 'index.html'}: {shown} exhibits, {len(missing)} missing; {whole} of {len(runs)} runs whole"
+
+    def _draw(self, sweep: Sweep) -> Drawn:
+        exhibit = next((exhibit for exhibit in EXHIBITS if exhibit.name == sweep.name), None) or own_sweep(sweep)
+        seen = (*sweep.runs, *(sweep.others if exhibit.beyond else ()))
+        signature = (sweep.command, sweep.absent, *(self.library.signature(run) for run in seen))
+        if self._drawn.get(sweep.id, ((), None))[0] != signature:
+            self._drawn[sweep.id] = signature, self._draw_anew(exhibit, sweep)
+        return self._drawn[sweep.id][1]
+
+    def _draw_anew(self, exhibit: Exhibit, sweep: Sweep) -> Drawn:
+        try:
+            with matplotlib.rc_context(PRINT):
+                plate = exhibit.draw(sweep)
+                drawn = Drawn(exhibit, sweep, plate)
+                for ending in ("png", "svg"):
+                    path = self.out / "figures" / f"{drawn.stem}.{ending}"
+                    write_whole(
+                        path,
+                        lambda temporary: plate.figure.savefig(temporary, dpi=200, metadata=_dateless(temporary)),
+                        flush=False,
+                    )
+        except Nothing as nothing:
+            return Drawn(exhibit, sweep, None, trouble=str(nothing))
+        except NoPlace:
+            raise
+        except Exception as error:  # one damaged run must not cost the other exhibits
+            return Drawn(
+                exhibit, sweep, None, trouble=f"it cannot be drawn ({type(error).__name__}: {first_line(error)})"
+            )
+        self._write_table(drawn.stem, plate.table)
+        return Drawn(exhibit, sweep, plate, path.read_text(encoding="utf-8"))
+
+    def _make_folders(self) -> None:
+        for name in ("figures", "tables"):
+            try:
+                (self.out / name).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise NoPlace(self.out / name, error) from None
+
+    def _write_table(self, stem: str, table: Table) -> None:
+        for ending, text in (("md", table.markdown()), ("tex", table.latex()), ("csv", table.csv())):
+            path = self.out / "tables" / f"{stem}.{ending}"
+            write_whole(path, lambda temporary, text=text: temporary.write_text(text, encoding="utf-8"), flush=False)
+
+
+def _chosen(name: str, sweeps: Sequence[Sweep]) -> list[Sweep]:
+    found = [sweep for sweep in sweeps if sweep.name == name]
+    if found:
+        return found
+    known = [exhibit.name for exhibit in EXHIBITS]
+    if name in known:
+        raise UserError(f"there is no run of the sweep {name} here; python -m fedpan_exp sweeps={name} makes them")
+    raise UserError(f"there is no sweep {name}{hint(name, [*known, *(sweep.name for sweep in sweeps)])}")
+
+
+def _dateless(path: Path) -> dict[str, None]:
+    return {"Date": None} if path.suffix == ".svg" else {}

@@ -1,0 +1,98 @@
+"""Every setting that was run with PANs off and on: the paired statistics, and the way to a target accuracy."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fedpan_exp.report.describe import describe, telling
+from fedpan_exp.report.runs import VALUE, Run
+from fedpan_exp.report.statistics import Cell, Paired, cell_of, paired, way_to
+from fedpan_exp.report.tables import Amount, Table, Value, amount, gain
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One setting and one PAN against off."""
+
+    setting: str
+    pan: str
+    off: Cell
+    on: Cell
+    difference: Paired
+    facets: dict[str, str]  # for the page's filters
+
+    def row(self) -> list[Value]:
+        interval, level = self.difference.interval, self.difference.level
+        words = "too few pairs"
+        if interval and level:
+            words = f"{100 * interval[0]:+.2f} to {100 * interval[1]:+.2f} ({100 * level:.3g}%)"
+        wins = f"{self.difference.wins:.0%}"
+        columns = [amount(self.off), amount(self.on), gain(self.difference), words, wins, self.difference.n]
+        return [self.setting, self.pan, *columns]
+
+
+COLUMNS = ["setting", "PAN", "off (%)", "on (%)", "on - off (points)", "interval (level)", "win rate", "pairs"]
+
+
+def compare(runs: Sequence[Run]) -> list[Comparison]:
+    """Settings first, then each PAN over all settings."""
+    measured = [run for run in runs if run.number(VALUE) is not None]
+    names = telling(measured, "seed", "pan")
+    settings = _by(measured, lambda run: run.key("pan", "seed"))
+    found, pooled = [], {}
+    for there in settings.values():
+        off = [run for run in there if run.is_off]
+        for pan, on in _by([run for run in there if not run.is_off], lambda run: run.pan).items():
+            difference = paired([*off, *on])
+            if difference.n:
+                facets = {name: str(there[0].setting(name)) for name in ("study", "algorithm", "dataset")}
+                words = describe(there[0], names) or "all runs"
+                comparison = Comparison(words, pan, cell_of(off), cell_of(on), difference, facets | {"pan": pan})
+                found.append(comparison)
+                pooled.setdefault(pan, []).append(comparison)
+    return found + [_over_all(pan, each) for pan, each in pooled.items() if len(each) > 1]
+
+
+def _over_all(pan: str, each: list[Comparison]) -> Comparison:
+    differences = tuple(value for comparison in each for value in comparison.difference.differences)
+    return Comparison(f"all {len(each)} settings", pan, Cell(), Cell(), Paired(differences), {"pan": pan})
+
+
+def comparison_table(comparisons: Sequence[Comparison]) -> Table:
+    return Table(COLUMNS, [comparison.row() for comparison in comparisons])
+
+
+def target_table(runs: Sequence[Run], target: float) -> Table:
+    """Rounds, megabytes and seconds until the test accuracy reached the target, over the seeds that got there."""
+    tested = [run for run in runs if run.whole and "global/test_acc" in run.columns]
+    names = telling(tested, "seed", "pan")
+    rows: list[list[Value]] = []
+    for there in _by(tested, lambda run: run.key("seed")).values():
+        ways = [way for run in there if (way := way_to(run, target))]
+        cells = [
+            [way.rounds for way in ways],
+            [way.bytes / 1e6 for way in ways],
+            [way.seconds for way in ways],
+        ]
+        amounts: list[Amount] = [amount(Cell(tuple(values)), 1, 1) for values in cells]
+        rows.append([describe(there[0], names) or "all runs", there[0].pan, f"{len(ways)} of {len(there)}", *amounts])
+    return Table(["setting", "PAN", f"reached {target:.0%}", "rounds", "MB sent", "seconds"], rows)
+
+
+def run_table(runs: Sequence[Run]) -> Table:
+    names = telling(runs, "seed", "pan")
+    rows: list[list[Value]] = [
+        [run.name, run.status, run.trouble, describe(run, names), run.pan, str(run.seed), *_scores(run)] for run in runs
+    ]
+    return Table(["run", "status", "trouble", "setting", "PAN", "seed", "last five (%)", "best (%)"], rows)
+
+
+def _scores(run: Run) -> list[Value]:
+    values = [run.number(VALUE), run.number("summary/best_acc")]
+    return [None if value is None else round(100 * value, 4) for value in values]
+
+
+def _by(runs: Iterable[Run], place) -> dict[str, list[Run]]:
+    places: dict[str, list[Run]] = {}
+    for run in runs:
+        places.setdefault(place(run), []).append(run)
+    return places

@@ -1,0 +1,179 @@
+"""Run folders as values: settings, records as columns, and marks for whatever is not whole."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedpan_exp.checks import UserError
+from fedpan_exp.report.records import read_records, to_columns
+from fedpan_exp.tracking.identity import NOT_SCIENCE, is_off
+from fedpan_exp.tracking.ledger import Entry
+from fedpan_exp.tracking.logs import flat
+
+SIGNS = {"add": "PAN+", "mul": "PAN∘"}
+VALUE = "summary/last5_acc"  # what runs are compared by unless said
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder, read once. Statistics take it only if it is `whole`."""
+
+    entry: Entry
+    columns: dict[str, np.ndarray]  # of metrics.jsonl; NaN or None where a line does not have it
+    marks: tuple[str, ...] = ()  # what is wrong with its files
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    @property
+    def status(self) -> str:
+        return self.entry.status
+
+    @property
+    def whole(self) -> bool:
+        return self.status == "done" and not self.marks
+
+    @property
+    def trouble(self) -> str:
+        """Why statistics leave it out; empty for a whole run."""
+        words = [] if self.status == "done" else [self.status + (f": {self.entry.reason}" if self.entry.reason else "")]
+        return "; ".join([*words, *self.marks])
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return self.entry.settings if isinstance(self.entry.settings, dict) else {}
+
+    @cached_property
+    def science(self) -> dict[str, Any]:
+        """The settings that decide its numbers, by dotted name; PANs off is one setting, whatever A and T."""
+        settings = {name.replace("/", "."): value for name, value in flat(self.settings).items()}
+        kept = {name: value for name, value in settings.items() if not _belongs(name, NOT_SCIENCE)}
+        if self.is_off:
+            kept = {name: value for name, value in kept.items() if not _belongs(name, ("pan",))} | {"pan.mode": "off"}
+        return kept
+
+    def key(self, *without: str) -> str:
+        """Equal for runs that differ in nothing but these settings or groups."""
+        kept = {name: value for name, value in self.science.items() if not _belongs(name, without)}
+        return json.dumps(kept, sort_keys=True, default=str)
+
+    @property
+    def is_off(self) -> bool:
+        """A run's name says off also where an encoding is neutral on every layer."""
+        pan = self.settings.get("pan")
+        try:
+            return not isinstance(pan, Mapping) or is_off(pan) or "-off-" in self.name
+        except KeyError:
+            return False
+
+    @cached_property
+    def pan(self) -> str:
+        """off, PAN+ 0.05, PAN∘ 0.1 T=8"""
+        if self.is_off:
+            return "off"
+        pan = self.settings["pan"]
+        words = [SIGNS.get(str(pan.get("mode")), str(pan.get("mode"))), show(pan.get("A"))]
+        plain = {"T": 1, "encoding": "sine", "placement": "paper"}
+        words += [f"{name}={show(pan[name])}" for name in plain if pan.get(name, plain[name]) != plain[name]]
+        return " ".join(words)
+
+    def setting(self, name: str, default: Any = None) -> Any:
+        if name == "pan":
+            return self.pan
+        if name.startswith("pan.") and self.is_off and name != "pan.mode":
+            return 0.0 if name == "pan.A" else default
+        try:
+            return self.entry.setting(name)
+        except KeyError:
+            return default
+
+    @property
+    def seed(self) -> Any:
+        return self.setting("seed", 0)
+
+    def number(self, name: str = VALUE) -> float | None:
+        """Of the summary, if it is there and finite."""
+        return _finite(self.entry.summary.get(name))
+
+    def numbers(self, prefix: str) -> dict[str, float]:
+        """Of the summary, by what comes after the prefix: summary/divergence/ -> {fc1: 0.3, ...}."""
+        names = [name for name in self.entry.summary if name.startswith(prefix)]
+        return {name.removeprefix(prefix): value for name in names if (value := self.number(name)) is not None}
+
+    def series(self, name: str, against: str = "round") -> tuple[np.ndarray, np.ndarray]:
+        """Points (against, name) of all lines that have both."""
+        if name not in self.columns or against not in self.columns:
+            return np.empty(0), np.empty(0)
+        x, y = self.columns[against], self.columns[name]
+        there = np.isfinite(x) & np.isfinite(y)
+        return x[there], y[there]
+
+    @property
+    def maker(self) -> str:
+        """The version of the program that made it, and of torch."""
+        versions = self.entry.note.get("versions") or {}
+        git = str(self.entry.note.get("git") or "")
+        commit = f" ({git[:7]}{'+changes' if git.endswith('+changes') else ''})" if git else ""
+        return f"fedpan_exp {versions.get('fedpan_exp', '?')}{commit}, torch {versions.get('torch', '?')}"
+
+
+def read_run(folder: Path) -> Run:
+    entry = Entry(folder)
+    lines, marks = read_records(folder / "metrics.jsonl")
+    if entry.status == "unreadable":
+        marks.append("status.json is missing or damaged")
+    if not (entry.settings and isinstance(entry.settings, dict)):
+        marks.append("config.yaml is missing or damaged")
+    rounds = entry.summary.get("summary/rounds")
+    if entry.status == "done" and isinstance(rounds, int) and rounds != len(lines):
+        marks.append(f"its summary tells of {rounds} rounds, its record has {len(lines)}")
+    return Run(entry, to_columns(lines), tuple(marks))
+
+
+def find_folders(places: Iterable[Path]) -> list[Path]:
+    """Run folders lie flat in each place; one that has lost its status is found by its other files."""
+    signs = ("status.json", "config.yaml", "metrics.jsonl")
+    found = []
+    for place in places:
+        if not place.is_dir():
+            raise UserError(f"there is no folder {place}")
+        candidates = sorted(path for path in place.iterdir() if path.is_dir() and not path.name.startswith("."))
+        found += [path for path in candidates if any((path / sign).exists() for sign in signs)]
+    return found
+
+
+def distinct(runs: Iterable[Run]) -> list[Run]:
+    """A run copied between machines counts once, as its best copy."""
+    best: dict[str, Run] = {}
+    for run in runs:
+        if run.name not in best or (run.whole and not best[run.name].whole):
+            best[run.name] = run
+    return list(best.values())
+
+
+def differing(runs: Iterable[Run], *without: str) -> dict[str, list[Any]]:
+    """The settings in which runs differ, with their values in order of appearance."""
+    runs = list(runs)
+    names = dict.fromkeys(name for run in runs for name in run.science if not _belongs(name, without))
+    values = {
+        name: list({show(run.science.get(name)): run.science.get(name) for run in runs}.values()) for name in names
+    }
+    return {name: found for name, found in values.items() if len(found) > 1}
+
+
+def show(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
+def _belongs(name: str, groups: Iterable[str]) -> bool:
+    return any(name == group or name.startswith(group + ".") for group in groups)
+
+
+def _finite(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and np.isfinite(value) else None

@@ -1,0 +1,126 @@
+"""A sweep for every exhibit of the paper, of made-up runs in the real format."""
+
+from collections.abc import Iterable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from run_folders import PANS, make_listing, make_run
+
+ALGORITHMS = ("fedavg", "fedprox", "fedopt", "scaffold", "moon")
+OFF_ON = (("off", 0.0), ("mul", 0.1))
+MUL = (0.05, 0.1, 0.15, 0.25, 0.5, 0.75)
+ADD = (0.01, 0.05, 0.1, 0.15, 0.25)
+ALL_A = [("off", 0.0), *(("add", A) for A in ADD), *(("mul", A) for A in MUL)]
+PERIODS = (1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 32.0)
+
+Grid = dict[str, Iterable[Any]]
+
+
+def grid(**settings: Iterable[Any]) -> Grid:
+    return settings
+
+
+def of_scenes(**scene: Iterable[Any]) -> Grid:
+    return {f"fl_scene__{name}": values for name, values in scene.items()}
+
+
+def inside(study: str, dataset: str, model: str, seeds: Iterable[int] = (0, 1, 2), **more: Iterable[Any]) -> list[Grid]:
+    return [grid(study=[study], dataset=[dataset], model=[model], pan=OFF_ON, seed=seeds, **more)]
+
+
+SWEEPS: dict[str, list[Grid]] = {
+    "sf_prob": [grid(study=["kept_ratio"], study__neurons=[256, 512])],
+    **{
+        name: [grid(study=["shuffle_error"], model=[model])]
+        for name, model in (("sf_func", "vgg13"), ("sf_func_mnist", "mlp"), ("sf_func_cifar", "resnet20"))
+    },
+    "sf_test": [
+        grid(study=["shuffle_test"], dataset=[dataset], model=[model], pan=ALL_A[::2])
+        for dataset, model in (("mnist", "mlp"), ("svhn", "vgg13"), ("cifar10", "resnet20"))
+    ],
+    "sf_fl": [
+        grid(study=["kept_ratio"]),
+        grid(dataset=["mnist", "cifar10"], pan=[("off", 0.0)], seed=[0, 1], **of_scenes(alpha=[10.0, 1.0, 0.1])),
+        grid(
+            study=["shuffle_federate"], dataset=["mnist", "cifar10"], pan=[("off", 0.0)], fl_scene__alpha=[10.0],
+            study__N_sf=[0.1, 0.2, 0.5, 1.0], seed=[0, 1],
+        ),
+    ],
+    "wdiv": inside("divergence", "mnist", "mlp", **of_scenes(alpha=[1.0, 0.1], E=[5])),
+    "wdiv_mnist_20": inside("divergence", "mnist", "mlp", **of_scenes(alpha=[1.0, 0.1], E=[20])),
+    "wdiv_cifar_5": inside("divergence", "cifar10", "vgg9", **of_scenes(alpha=[1.0, 0.1], E=[5])),
+    "assign": inside("matching", "cifar10", "vgg9"),
+    "assign_vgg_conv6": inside("matching", "cifar10", "vgg9"),
+    "assign_mlp_fc3": inside("matching", "mnist", "mlp"),
+    **{
+        name: inside("preference", dataset, model)
+        for name, dataset, model in (
+            ("prefer", "cifar10", "vgg9"), ("prefer_vgg_conv5", "cifar10", "vgg9"),
+            ("prefer_vgg_conv4", "cifar10", "vgg9"), ("prefer_mlp_fc4", "mnist", "mlp"),
+            ("prefer_mlp_fc3", "mnist", "mlp"),
+        )
+    },
+    "compare_noniid": [
+        grid(dataset=["femnist", "cifar10", "cifar100", "cinic10"], algorithm=ALGORITHMS, pan=PANS, seed=[0, 1])
+    ],
+    "compare_noniid_supp": [grid(dataset=["svhn", "gtsrb"], algorithm=ALGORITHMS, pan=PANS)],
+    "compare_other": [
+        grid(dataset=["cifar10"], model=["vgg9"], pan=PANS, seed=[0, 1, 2], **of_scenes(K=[K], R=[R], alpha=[alpha], E=[E]))
+        for K, R, alpha, E in ((16, 1.0, 0.5, 20), (20, 0.4, 1.0, 40))
+    ],
+    "compare_more": [
+        grid(dataset=["cifar10"], model=["vgg9"], pan=PANS, seed=[0, 1, 2], **of_scenes(K=[16], R=[R], alpha=[alpha], E=[2]))
+        for R, alpha in ((1.0, 0.1), (0.4, 0.5))
+    ],
+    **{
+        name: [grid(dataset=[dataset], algorithm=ALGORITHMS, pan=OFF_ON, fl_scene__alpha=[10.0, 1.0, 0.5], seed=[0, 1])]
+        for name, dataset in (
+            ("compare_alpha", "cinic10"), ("compare_alpha_cifar10", "cifar10"), ("compare_alpha_cifar100", "cifar100"),
+        )
+    },
+    **{
+        name: [
+            grid(dataset=["cifar10", "cifar100"], algorithm=[algorithm], pan=OFF_ON, fl_scene__K=[20, 50, 100, 200]),
+            grid(dataset=["cifar10", "cifar100"], algorithm=[algorithm], pan=OFF_ON, fl_scene__E=[1, 2, 5, 10, 20]),
+        ]
+        for name, algorithm in (("compare_scenes", "fedavg"), ("compare_scenes_scaffold", "scaffold"))
+    },
+    "compare_hyper": [grid(dataset=["cifar10"], pan=[("off", 0.0), *(("mul", A) for A in MUL)], seed=[0, 1, 2])],
+    **{
+        name: [
+            grid(dataset=[dataset], model=[model], pan=ALL_A),
+            grid(dataset=[dataset], model=[model], pan=[("add", 0.05), ("mul", 0.1)], pan__T=PERIODS),
+        ]
+        for name, dataset, model in (("hyper_cifar10", "cifar10", "vgg11"), ("hyper_cifar100", "cifar100", "resnet20"))
+    },
+    "cent_acc": [
+        grid(study=["centralize"], study__optimizer=["sgd", "adam"], dataset=[dataset], pan=[("off", 0.0)])
+        for dataset in ("femnist", "gtsrb", "svhn", "cifar10", "cifar100", "cinic10")
+    ],
+    "cent": [grid(study=["centralize"], study__optimizer=["sgd"], dataset=["femnist", "cifar10"], pan=ALL_A)],
+    "ot": [
+        grid(study=["fusion"], dataset=[dataset], model=[model], pan=OFF_ON, seed=[0, 1])
+        for dataset, model in (("mnist", "mlp"), ("cifar10", "vgg9"))
+    ],
+    "compare_gn": [
+        grid(dataset=["cifar10"], model=["vgg11"], model__norm=["bn"], pan=[("off", 0.0)], fl_scene__bn_statistics=["average", "keep"]),
+        grid(dataset=["cifar10"], model=["vgg11"], model__norm=["gn1", "gn2", "gn8", "gn32"], pan=[("off", 0.0)]),
+        grid(dataset=["cifar10"], model=["vgg11"], model__norm=["gn1"], pan=[("mul", 0.1)]),
+    ],
+    "alpha": [grid(pan=OFF_ON, fl_scene__alpha=[10.0, 1.0, 0.5, 0.1], seed=[0, 1, 2])],
+    "K": [grid(pan=OFF_ON, fl_scene__K=[20, 50, 100, 200])],
+    "E": [grid(pan=OFF_ON, fl_scene__E=[1, 2, 5, 10, 20])],
+    "A": [grid(pan=[("mul", A) for A in (0.0, *MUL)])],
+    "A_add": [grid(pan=[("add", A) for A in (0.0, *ADD)])],
+    "T": [grid(pan=[("off", 0.0)]), grid(pan=[("add", 0.05), ("mul", 0.1)], pan__T=PERIODS)],
+}  # fmt: skip
+
+
+def make_sweep(runs: Path, name: str) -> None:
+    folders = [
+        make_run(runs, **dict(zip(settings, values, strict=True)))
+        for settings in SWEEPS[name]
+        for values in product(*settings.values())
+    ]
+    make_listing(runs, name, folders, swept=list(dict.fromkeys(s.replace("__", ".") for g in SWEEPS[name] for s in g)))
