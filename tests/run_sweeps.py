@@ -12,6 +12,8 @@ OFF_ON = (("off", 0.0), ("mul", 0.1))
 MUL = (0.05, 0.1, 0.15, 0.25, 0.5, 0.75)
 ADD = (0.01, 0.05, 0.1, 0.15, 0.25)
 ALL_A = [("off", 0.0), *(("add", A) for A in ADD), *(("mul", A) for A in MUL)]
+VGG9 = {"dataset": ["cifar10"], "model": ["vgg9"]}
+VGG11 = {"dataset": ["cifar10"], "model": ["vgg11"]}
 PERIODS = (1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 32.0)
 
 Grid = dict[str, Iterable[Any]]
@@ -66,11 +68,11 @@ SWEEPS: dict[str, list[Grid]] = {
     ],
     "compare_noniid_supp": [grid(dataset=["svhn", "gtsrb"], algorithm=ALGORITHMS, pan=PANS)],
     "compare_other": [
-        grid(dataset=["cifar10"], model=["vgg9"], pan=PANS, seed=[0, 1, 2], **of_scenes(K=[K], R=[R], alpha=[alpha], E=[E]))
+        grid(**VGG9, pan=PANS, seed=[0, 1, 2], **of_scenes(K=[K], R=[R], alpha=[alpha], E=[E]))
         for K, R, alpha, E in ((16, 1.0, 0.5, 20), (20, 0.4, 1.0, 40))
     ],
     "compare_more": [
-        grid(dataset=["cifar10"], model=["vgg9"], pan=PANS, seed=[0, 1, 2], **of_scenes(K=[16], R=[R], alpha=[alpha], E=[2]))
+        grid(**VGG9, pan=PANS, seed=[0, 1, 2], **of_scenes(K=[16], R=[R], alpha=[alpha], E=[2]))
         for R, alpha in ((1.0, 0.1), (0.4, 0.5))
     ],
     **{
@@ -104,9 +106,9 @@ SWEEPS: dict[str, list[Grid]] = {
         for dataset, model in (("mnist", "mlp"), ("cifar10", "vgg9"))
     ],
     "compare_gn": [
-        grid(dataset=["cifar10"], model=["vgg11"], model__norm=["bn"], pan=[("off", 0.0)], fl_scene__bn_statistics=["average", "keep"]),
-        grid(dataset=["cifar10"], model=["vgg11"], model__norm=["gn1", "gn2", "gn8", "gn32"], pan=[("off", 0.0)]),
-        grid(dataset=["cifar10"], model=["vgg11"], model__norm=["gn1"], pan=[("mul", 0.1)]),
+        grid(**VGG11, model__norm=["bn"], pan=[("off", 0.0)], fl_scene__bn_statistics=["average", "keep"]),
+        grid(**VGG11, model__norm=["gn1", "gn2", "gn8", "gn32"], pan=[("off", 0.0)]),
+        grid(**VGG11, model__norm=["gn1"], pan=[("mul", 0.1)]),
     ],
     "alpha": [grid(pan=OFF_ON, fl_scene__alpha=[10.0, 1.0, 0.5, 0.1], seed=[0, 1, 2])],
     "K": [grid(pan=OFF_ON, fl_scene__K=[20, 50, 100, 200])],

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import matplotlib
+from matplotlib.figure import Figure
 
 from fedpan_exp.atomic import NoPlace, write_text, write_whole
 from fedpan_exp.checks import UserError, first_line, hint
@@ -57,6 +58,8 @@ class Report:
         if self.only:
             sweeps = [sweep for name in self.only for sweep in _chosen(name, sweeps)]
             runs = distinct(run for sweep in sweeps for run in sweep.runs)
+        order = [exhibit.name for exhibit in EXHIBITS]
+        sweeps.sort(key=lambda sweep: order.index(sweep.name) if sweep.name in order else len(order))
         self._make_folders()
         drawn = [self._draw(sweep) for sweep in sweeps]
         comparisons = comparison.compare(runs)
@@ -88,23 +91,17 @@ class Report:
             with matplotlib.rc_context(PRINT):
                 plate = exhibit.draw(sweep)
                 drawn = Drawn(exhibit, sweep, plate)
-                for ending in ("png", "svg"):
-                    path = self.out / "figures" / f"{drawn.stem}.{ending}"
-                    write_whole(
-                        path,
-                        lambda temporary: plate.figure.savefig(temporary, dpi=200, metadata=_dateless(temporary)),
-                        flush=False,
-                    )
+                svg = _print(plate.figure, self.out / "figures" / drawn.stem)
         except Nothing as nothing:
             return Drawn(exhibit, sweep, None, trouble=str(nothing))
         except NoPlace:
             raise
-        except Exception as error:  # one damaged run must not cost the other exhibits
+        except Exception as error:  # one strange run must not cost the other exhibits
             return Drawn(
                 exhibit, sweep, None, trouble=f"it cannot be drawn ({type(error).__name__}: {first_line(error)})"
             )
         self._write_table(drawn.stem, plate.table)
-        return Drawn(exhibit, sweep, plate, path.read_text(encoding="utf-8"))
+        return replace(drawn, svg=svg)
 
     def _make_folders(self) -> None:
         for name in ("figures", "tables"):
@@ -129,5 +126,11 @@ def _chosen(name: str, sweeps: Sequence[Sweep]) -> list[Sweep]:
     raise UserError(f"there is no sweep {name}{hint(name, [*known, *(sweep.name for sweep in sweeps)])}")
 
 
-def _dateless(path: Path) -> dict[str, None]:
-    return {"Date": None} if path.suffix == ".svg" else {}
+def _print(figure: Figure, stem: Path) -> str:
+    """As PNG and SVG; returns the latter. An SVG has no ground of its own, so that the page may be dark."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # laid out once; each file would do it again
+    png, svg = (stem.with_name(f"{stem.name}.{ending}") for ending in ("png", "svg"))
+    write_whole(png, lambda path: figure.savefig(path, dpi=200), flush=False)
+    write_whole(svg, lambda path: figure.savefig(path, transparent=True, metadata={"Date": None}), flush=False)
+    return svg.read_text(encoding="utf-8")

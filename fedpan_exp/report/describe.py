@@ -25,6 +25,7 @@ def describe(run: Run, names: Sequence[str]) -> str:
     """cifar10, fedavg, alpha=0.1"""
     words = []
     for name in names:
-        value, last = show(run.science.get(name)), name.split(".")[-1]
-        words.append(value if last == "name" else f"{last}={value}")
+        value, last = run.science.get(name), name.split(".")[-1]
+        if value is not None:
+            words.append(show(value) if last == "name" else f"{last}={show(value)}")
     return ", ".join(words)

@@ -75,7 +75,10 @@ EXHIBITS = [
     Exhibit(
         "compare_hyper", "Which A, and which PAN is best how often", "A of about 0.1 is best; A=0 in 13% of settings.",
         hyper.draw, scene("cifar10"),
-        (Claim("best A of PAN∘", "about 0.1", "best mul A"), Claim("settings with PANs off best (%)", 13.0, "off best")),
+        (
+            Claim("best A of PAN∘", "about 0.1", "best mul A"),
+            Claim("settings best with PANs off (%)", 13.0, "off best"),
+        ),
         beyond=True,
     ),
     hyper_parameters("hyper_cifar10", "cifar10", "vgg11"),

@@ -19,7 +19,18 @@ if TYPE_CHECKING:
     from fedpan_exp.report.build import Drawn
 
 WEB = Path(__file__).parent / "web"
-SCRIPTS = ("dom", "filters", "overview", "exhibits", "curves", "heat", "tables", "partition", "main")  # in this order
+SCRIPTS = (
+    "dom",
+    "filters",
+    "overview",
+    "exhibits",
+    "curves",
+    "chart",
+    "heat",
+    "tables",
+    "partition",
+    "main",
+)  # in this order
 
 
 @dataclass(frozen=True)

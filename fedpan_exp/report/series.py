@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from fedpan_exp.report.describe import describe, telling
+from fedpan_exp.report.describe import telling
 from fedpan_exp.report.runs import VALUE, Run, show
 
 METRICS = ("global/test_acc", "global/test_loss", "train/loss", "clients/divergence", "local/post_acc")
@@ -24,7 +24,7 @@ def for_page(runs: Sequence[Run], out: Path) -> dict[str, Any]:
     varying = [name for name in settings if len({show(run.setting(name)) for run in runs}) > 1]
     groups: dict[str, int] = {}
     partitions: dict[str, int] = {}
-    shown = [_run(run, out, names, varying, points, groups, partitions) for run in runs]
+    shown = [_run(run, out, varying, points, groups, partitions) for run in runs]
     return {
         "runs": shown,
         "varying": varying,
@@ -38,7 +38,6 @@ def for_page(runs: Sequence[Run], out: Path) -> dict[str, Any]:
 def _run(
     run: Run,
     out: Path,
-    names: list[str],
     varying: list[str],
     points: int,
     groups: dict[str, int],
@@ -49,7 +48,6 @@ def _run(
     text, clients = partition_of(run)
     return {
         "name": run.name,
-        "label": describe(run, names),
         "study": show(run.setting("study", "?")),
         "dataset": show(run.setting("dataset", "?")),
         "algorithm": show(run.setting("algorithm", "?")),
@@ -62,7 +60,7 @@ def _run(
         "last5": None if value is None else round(value, 6),
         "best": None if best is None else round(best, 6),
         "rounds": run.entry.rounds,
-        "settings": [show(run.setting(name, "–")) for name in varying],
+        "settings": [_word(run, name) for name in varying],
         "group": groups.setdefault(run.key("seed"), len(groups)),
         "base": groups.setdefault(run.key("seed", "pan") + "/pan", len(groups)),
         "links": {name: f"./{place}/{name}" for name in ("config.yaml", "metrics.jsonl")},
@@ -92,13 +90,18 @@ def curve_of(run: Run, points: int) -> dict[str, list[float | None]] | None:
 
 
 def partition_of(run: Run) -> tuple[str, int]:
-    """Samples a client and label, a line a client, as text so that equal ones are kept once; and all clients' number."""
+    """Samples a label, a line a client, as text so that equal ones are kept once; and the number of all clients."""
     try:
         with (run.entry.folder / "partition.csv").open(encoding="utf-8") as file:
             rows = [[int(word) for word in row[2:]] for row in list(csv.reader(file))[1:]]
     except (OSError, ValueError):
         return "", 0
     return "\n".join(",".join(map(str, row)) for row in rows[:CLIENTS] if row), len(rows)
+
+
+def _word(run: Run, name: str) -> str:
+    value = run.setting(name)
+    return "–" if value is None else show(value)
 
 
 def _total(run: Run, *names: str) -> np.ndarray:

@@ -18,7 +18,7 @@ def off_on(sweep: Sweep) -> Plate:
     """Rows are datasets, columns are algorithms, as in the paper."""
     runs = measured(sweep.runs)
     datasets, algorithms = values_of(runs, "dataset"), values_of(runs, "algorithm")
-    figure, axes = grid(len(datasets), len(algorithms), 2.5, 2.1)
+    figure, axes = grid(len(datasets), len(algorithms), 2.2, 1.9)
     rows: list[list[Value]] = []
     gains: dict[str, list[float]] = {}
     better = 0

@@ -35,7 +35,7 @@ def off_on(sweep: Sweep, settings: Sequence[str]) -> Plate:
         for title, there in panels_of(kept, ("dataset", "algorithm")).items()
     ]
     columns = min(COLUMNS, -(-len(parts) // len(settings)))
-    figure, axes = grid(-(-len(parts) // columns), columns)
+    figure, axes = grid(-(-len(parts) // columns), columns, 3.4 if columns < 4 else 2.3, 2.4)
     rows: list[list[Value]] = []
     gains: dict[str, list[float]] = {}
     for panel, (setting, held, title, there) in zip(axes.flat, parts, strict=False):

@@ -10,6 +10,7 @@ from fedpan_exp.report.style import GREY, OFF, ON
 from fedpan_exp.report.sweeps import Sweep
 from fedpan_exp.report.tables import Amount, Table, Value, amount, gain
 
+PAPERS = {"PANs off": "FedAvg", "PANs on": "FedAvg+PANs"}  # what the paper calls ours
 Printed = Mapping[str, Mapping[str, float]]  # row -> method -> accuracy in %
 
 
@@ -70,21 +71,26 @@ def _plate(
     found: dict[str, Amount | str],
     notes: list[str],
 ) -> Plate:
-    figure, axes = grid(1, 1, 7.0, max(2.2, 0.55 * len(ours) + 1.2))
+    """Ours are filled, the paper's are hollow; methods that only the paper has are ticks with a name."""
+    figure, axes = grid(1, 1, 7.5, max(2.4, 0.6 * len(ours) + 1.2))
     panel = axes[0, 0]
     for y, (name, cells) in enumerate(ours.items()):
-        methods = printed.get(name, {})
-        panel.plot(list(methods.values()), [y - 0.14] * len(methods), "|", color=GREY, markersize=11, label="paper")
-        for lift, (method, value) in enumerate(methods.items()):
-            panel.annotate(method, (value, y - 0.24 - 0.13 * (lift % 2)), ha="center", fontsize=6, color=GREY)
         for colour, marker, (label, cell) in zip((OFF, ON), "os", cells.items(), strict=False):
             if cell.mean is not None:
                 error = None if cell.deviation is None else 100 * cell.deviation
-                panel.errorbar(100 * cell.mean, y + 0.12, xerr=error, fmt=marker, color=colour, capsize=3, label=label)
+                panel.errorbar(100 * cell.mean, y + 0.15, xerr=error, fmt=marker, color=colour, capsize=3, label=label)
+            value = printed.get(name, {}).get(PAPERS.get(label, label))
+            if value is not None:
+                panel.plot(value, y - 0.15, marker, color=colour, markerfacecolor="none", label=f"{label}, paper")
+        others = {method: v for method, v in printed.get(name, {}).items() if method not in {*PAPERS.values(), *cells}}
+        for lift, (method, value) in enumerate(sorted(others.items(), key=lambda item: item[1])):
+            panel.plot(value, y - 0.15, "|", color=GREY, markersize=9)
+            panel.annotate(method, (value, y - 0.26 - 0.14 * (lift % 2)), ha="center", fontsize=7, color=GREY)
     panel.set_yticks(range(len(ours)), list(ours), fontsize=8)
-    panel.set(xlabel="accuracy (%)", ylim=(len(ours) - 0.4, -0.6))
-    handles = dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    panel.set(xlabel="accuracy (%)", ylim=(len(ours) - 0.5, -0.7))
+    handles, labels = panel.get_legend_handles_labels()
+    once = dict(zip(labels, handles, strict=True))
+    figure.legend(once.values(), once.keys(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     return Plate(figure, table, found, notes)
 
 

@@ -1,0 +1,48 @@
+// One set of filters for curves, pairs, heat map, partitions and runs. Nothing chosen means everything.
+const FACETS = { study: "Study", algorithm: "Algorithm", dataset: "Dataset", pan: "PAN" };
+const chosen = Object.fromEntries(Object.keys(FACETS).map((facet) => [facet, new Set()]));
+const listeners = [];
+
+const passes = (item) => Object.keys(FACETS).every((facet) => !chosen[facet].size || item[facet] === undefined || chosen[facet].has(item[facet]));
+const passesExceptPan = (item) => Object.keys(FACETS).every((facet) => facet === "pan" || !chosen[facet].size || chosen[facet].has(item[facet]));
+const filtered = () => data.runs.filter(passes);
+
+// The settings that tell these runs apart, PAN and seed left out: the fewer runs, the shorter their names.
+function namesFor(runs) {
+  const telling = data.varying.map((_, i) => i).filter((i) => !/^(pan\.|seed$)/.test(data.varying[i]) && new Set(runs.map((run) => run.settings[i])).size > 1);
+  const word = (run, i) => (/\.name$/.test(data.varying[i]) ? run.settings[i] : `${data.varying[i].split(".").pop()}=${run.settings[i]}`);
+  return (run) => telling.filter((i) => run.settings[i] !== "–").map((i) => word(run, i)).join(", ");
+}
+
+function showFilters() {
+  const count = make("span", { class: "soft small", role: "status" });
+  const rows = Object.entries(FACETS).map(([facet, label]) => {
+    const values = [...new Set(data.runs.map((run) => run[facet]))].sort();
+    if (values.length < 2) return null;
+    const buttons = values.map((value) => {
+      const button = make("button", { type: "button", "aria-pressed": "false", "data-facet": facet, "data-value": value }, value);
+      button.addEventListener("click", () => {
+        const set = chosen[facet];
+        if (!set.delete(value)) set.add(value);
+        button.setAttribute("aria-pressed", set.has(value));
+        changed();
+      });
+      return button;
+    });
+    return make("div", { class: "chips", role: "group", "aria-label": label }, make("span", {}, label), make("div", {}, ...buttons));
+  });
+  const clear = make("button", { type: "button", id: "clear" }, "Clear");
+  clear.addEventListener("click", (event) => {
+    event.preventDefault(); // it lies in the summary, which would close
+    Object.values(chosen).forEach((set) => set.clear());
+    document.querySelectorAll("#filters [aria-pressed]").forEach((button) => button.setAttribute("aria-pressed", "false"));
+    changed();
+  });
+  const changed = () => {
+    count.textContent = ` ${filtered().length} of ${data.runs.length} runs`;
+    listeners.forEach((listener) => listener());
+  };
+  const open = matchMedia("(min-width: 641px)").matches;
+  fill("filters", make("details", { open }, make("summary", {}, "Filter", count, clear), ...rows.filter(Boolean)));
+  changed();
+}
