@@ -62,7 +62,7 @@ def make_run(runs: Path, status: str = "done", rounds: int | None = None, **chan
         if study in FEDERATED
         else LINES[study](settings, chance)
     )
-    (folder / "config.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
+    (folder / "config.yaml").write_text(yaml.dump(settings, Dumper=yaml.CSafeDumper, sort_keys=False))
     (folder / "metrics.jsonl").write_text(
         "".join(json.dumps({"round": turn, **line}) + "\n" for turn, line in enumerate(lines, 1))
     )

@@ -13,7 +13,6 @@ from fedpan_exp.checks import UserError
 from fedpan_exp.report.records import read_records, to_columns
 from fedpan_exp.tracking.identity import NOT_SCIENCE, is_off
 from fedpan_exp.tracking.ledger import Entry
-from fedpan_exp.tracking.logs import flat
 
 SIGNS = {"add": "PAN+", "mul": "PAN∘"}
 VALUE = "summary/last5_acc"  # what runs are compared by unless said
@@ -42,18 +41,18 @@ class Run:
     @property
     def trouble(self) -> str:
         """Why statistics leave it out; empty for a whole run."""
-        words = [] if self.status == "done" else [self.status + (f": {self.entry.reason}" if self.entry.reason else "")]
+        words = [] if self.status == "done" else [self.entry.reason or self.status]
         return "; ".join([*words, *self.marks])
 
-    @property
+    @cached_property
     def settings(self) -> dict[str, Any]:
-        return self.entry.settings if isinstance(self.entry.settings, dict) else {}
+        """All of them, by dotted name."""
+        return flatten(self.entry.settings) if isinstance(self.entry.settings, dict) else {}
 
     @cached_property
     def science(self) -> dict[str, Any]:
         """The settings that decide its numbers, by dotted name; PANs off is one setting, whatever A and T."""
-        settings = {name.replace("/", "."): value for name, value in flat(self.settings).items()}
-        kept = {name: value for name, value in settings.items() if not _belongs(name, NOT_SCIENCE)}
+        kept = {name: value for name, value in self.settings.items() if not _belongs(name, NOT_SCIENCE)}
         if self.is_off:
             kept = {name: value for name, value in kept.items() if not _belongs(name, ("pan",))} | {"pan.mode": "off"}
         return kept
@@ -66,32 +65,30 @@ class Run:
     @property
     def is_off(self) -> bool:
         """A run's name says off also where an encoding is neutral on every layer."""
-        pan = self.settings.get("pan")
-        try:
-            return not isinstance(pan, Mapping) or is_off(pan) or "-off-" in self.name
-        except KeyError:
-            return False
+        return "-off-" in self.name or is_off({"mode": "off", "A": 0, "T": 1, **self._pan})
 
     @cached_property
     def pan(self) -> str:
         """off, PAN+ 0.05, PAN∘ 0.1 T=8"""
         if self.is_off:
             return "off"
-        pan = self.settings["pan"]
+        pan = self._pan
         words = [SIGNS.get(str(pan.get("mode")), str(pan.get("mode"))), show(pan.get("A"))]
         plain = {"T": 1, "encoding": "sine", "placement": "paper"}
         words += [f"{name}={show(pan[name])}" for name in plain if pan.get(name, plain[name]) != plain[name]]
         return " ".join(words)
 
+    @property
+    def _pan(self) -> dict[str, Any]:
+        return {name.removeprefix("pan."): value for name, value in self.settings.items() if _belongs(name, ("pan",))}
+
     def setting(self, name: str, default: Any = None) -> Any:
+        """fl_scene.alpha or, of a group, its name: algorithm."""
         if name == "pan":
             return self.pan
         if name.startswith("pan.") and self.is_off and name != "pan.mode":
             return 0.0 if name == "pan.A" else default
-        try:
-            return self.entry.setting(name)
-        except KeyError:
-            return default
+        return self.settings.get(name, self.settings.get(f"{name}.name", default))
 
     @property
     def seed(self) -> Any:
@@ -165,6 +162,14 @@ def differing(runs: Iterable[Run], *without: str) -> dict[str, list[Any]]:
         name: list({show(run.science.get(name)): run.science.get(name) for run in runs}.values()) for name in names
     }
     return {name: found for name, found in values.items() if len(found) > 1}
+
+
+def flatten(settings: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """fl_scene.alpha rather than a tree."""
+    values: dict[str, Any] = {}
+    for name, value in settings.items():
+        values |= flatten(value, f"{above}{name}.") if isinstance(value, Mapping) else {f"{above}{name}": value}
+    return values
 
 
 def show(value: Any) -> str:

@@ -9,6 +9,7 @@ from scipy.stats import norm, t
 from fedpan_exp.report.runs import VALUE, Run, differing
 
 LEVEL = 0.95  # of intervals, where there are pairs enough
+ENOUGH = 6  # pairs for that
 RESAMPLES = 4000
 
 
@@ -78,21 +79,23 @@ class Paired:
 
     @property
     def level(self) -> float | None:
-        """What the interval can promise: from n values no resampling reaches beyond the smallest and the largest, and
-        the truth lies between those with a chance of 1 - 2^(1-n)."""
+        """What the interval can promise. Means of resamples lie between the smallest and the largest value, and with n
+        values the truth lies between those with a chance of 1 - 2^(1-n): below 95% for fewer than six."""
         return min(LEVEL, 1 - 2.0 ** (1 - self.n)) if self.n > 2 else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        return bootstrap(self.differences, self.level) if self.level else None
+        return bootstrap(self.differences) if self.n > 2 else None
 
 
-def bootstrap(values: Sequence[float], level: float) -> tuple[float, float]:
-    """The percentile bootstrap of the mean, widened for few values as Student's t is (Hesterberg, 2015): plain
-    percentiles are too narrow by sqrt(n / (n - 1)) and take the normal's quantile."""
+def bootstrap(values: Sequence[float]) -> tuple[float, float]:
+    """The percentile bootstrap of the mean at 95%, widened for few values as Student's t is (Hesterberg, 2015): plain
+    percentiles are too narrow by sqrt(n / (n - 1)) and take the normal's quantile. Fewer than six: all of its range."""
     n, sample = len(values), np.asarray(values)
+    if n < ENOUGH:
+        return float(sample.min()), float(sample.max())
     draws = np.random.default_rng(0).integers(0, n, (RESAMPLES, n))
-    tail = norm.cdf(-np.sqrt(n / (n - 1)) * t.ppf((1 + level) / 2, n - 1))
+    tail = norm.cdf(-np.sqrt(n / (n - 1)) * t.ppf((1 + LEVEL) / 2, n - 1))
     low, high = np.quantile(sample[draws].mean(1), [tail, 1 - tail])
     return float(low), float(high)
 

@@ -33,9 +33,9 @@ const looksNumeric = (text) => /^[+−-]?[\d.,]+%?( |$)/.test(text) || text === 
 
 function table(columns, rows, aligned = true) {
   const numeric = columns.map((_, i) => aligned && i > 0 && rows.length > 0 && rows.every((row) => looksNumeric(row[i])));
-  const kind = (i) => ({ class: numeric[i] ? "number" : "" });
-  const head = make("thead", {}, make("tr", {}, ...columns.map((name, i) => make("th", { ...kind(i), scope: "col" }, name))));
-  const body = make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((text, i) => make("td", kind(i), text)))));
+  const kind = (i, text) => ({ class: numeric[i] ? "number" : text.length < 18 ? "short" : "" });
+  const head = make("thead", {}, make("tr", {}, ...columns.map((name, i) => make("th", { ...kind(i, name), scope: "col" }, name))));
+  const body = make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((text, i) => make("td", kind(i, text), text)))));
   return make("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "table" }, make("table", {}, head, body));
 }
 
@@ -51,6 +51,11 @@ function command(text) {
   });
   const words = make("span", {}, text);
   return make("div", { class: "command" }, words, button);
+}
+
+function badge(run) {
+  const status = run.status === "done" && !run.whole ? "damaged" : run.status;
+  return make("span", { class: `status ${status}`, title: run.trouble }, status);
 }
 
 const percent = (value, digits = 2) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(digits)}`);

@@ -19,7 +19,7 @@ function showOverview() {
       : make("p", { class: "soft" }, `Made by ${makers[0]}.`),
   ];
   const failed = data.runs.filter((run) => !run.whole);
-  const problems = failed.map((run) => make("li", {}, make("span", { class: `status ${run.status}` }, run.status), " ", run.name, make("div", { class: "soft small" }, run.trouble)));
+  const problems = failed.map((run) => make("li", {}, badge(run), " ", run.name, make("div", { class: "soft small" }, run.trouble)));
   fill(
     "overview",
     make("h1", { id: "overview-title" }, "Position-aware neurons: what was run"),

@@ -41,7 +41,6 @@ function showRuns() {
 
 function runRow(run, setting) {
   const links = Object.entries(run.links).flatMap(([name, href]) => [make("a", { href }, name), " "]);
-  const status = !run.whole && run.status === "done" ? "damaged" : run.status;
-  return make("tr", {}, make("td", {}, make("span", { class: `status ${status}`, title: run.trouble }, status)), make("td", { class: "name" }, run.name), make("td", {}, setting), make("td", {}, run.pan),
+  return make("tr", {}, make("td", {}, badge(run)), make("td", { class: "name" }, run.name), make("td", {}, setting), make("td", {}, run.pan),
     make("td", {}, run.seed), make("td", { class: "number" }, String(run.rounds)), make("td", { class: "number" }, percent(run.last5)), make("td", { class: "number" }, percent(run.best)), make("td", {}, ...links));
 }

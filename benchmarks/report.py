@@ -1,0 +1,90 @@
+"""python -m benchmarks.report: 500 made-up runs of 1,000 rounds; time and memory of their report, size of its page."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from copy import deepcopy
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from fedpan_exp import config
+from fedpan_exp.console import console
+from fedpan_exp.folders import CONF
+from fedpan_exp.tracking.identity import run_name
+
+ROUNDS = 1000
+ALGORITHMS = ("fedavg", "fedprox", "fedopt", "scaffold", "moon")
+PANS = (("off", 0.0), ("add", 0.05), ("mul", 0.05), ("mul", 0.1))
+ALPHAS = (10.0, 1.0, 0.5, 0.1, 0.05)
+SEEDS = range(5)  # 5 x 4 x 5 x 5 = 500
+
+
+def make_runs(runs: Path) -> list[str]:
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        plain: Any = OmegaConf.to_container(compose("config", [f"fl_scene.H={ROUNDS}"]), resolve=True)
+    names = []
+    for algorithm, (mode, A), alpha, seed in product(ALGORITHMS, PANS, ALPHAS, SEEDS):
+        settings = deepcopy(plain)
+        settings["algorithm"]["name"], settings["pan"]["mode"], settings["pan"]["A"] = algorithm, mode, A
+        settings["fl_scene"]["alpha"], settings["seed"] = alpha, seed
+        names.append(run_name(settings))
+        make_run(runs / names[-1], settings, np.random.default_rng(len(names)))
+    return names
+
+
+def make_run(folder: Path, settings: dict[str, Any], chance: np.random.Generator) -> None:
+    folder.mkdir(parents=True)
+    turns = np.arange(1, ROUNDS + 1)
+    accuracy = 0.9 * (1 - np.exp(-turns / 200)) + 0.01 * chance.standard_normal(ROUNDS)
+    lines = [
+        {
+            **{"round": turn, "train/loss": float(np.exp(-turn / 300)), "train/samples": 3000, "train/steps": 50},
+            **{"clients/divergence": 1.234567890123 / turn, "comm/up_bytes": 34567890, "comm/down_bytes": 34567890},
+            **{"time/local_s": 0.4123456789, "time/round_s": 0.5123456789},
+            **{"global/test_acc": value, "global/test_loss": 2.3 - 2 * value},
+        }
+        for turn, value in zip(turns.tolist(), accuracy.tolist(), strict=True)
+    ]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "config.yaml").write_text(yaml.dump(settings, Dumper=yaml.CSafeDumper))
+    last = float(accuracy[-5:].mean())
+    summary = {"summary/last5_acc": last, "summary/best_acc": float(accuracy.max()), "summary/rounds": ROUNDS}
+    (folder / "summary.json").write_text(json.dumps(summary))
+    (folder / "status.json").write_text(json.dumps({"status": "done", "versions": {}, "seed": settings["seed"]}))
+    counts = chance.multinomial(600, chance.dirichlet(np.full(10, 0.1)), 100)
+    rows = [f"{k},600,{','.join(map(str, row))}" for k, row in enumerate(counts.tolist())]
+    (folder / "partition.csv").write_text("\n".join(["client,samples", *rows]) + "\n")
+
+
+def main() -> None:
+    config.register()
+    with tempfile.TemporaryDirectory() as place:
+        runs = Path(place) / "runs"
+        names = make_runs(runs)
+        listing = {"sweep": "compare_alpha", "scale": "paper", "command": "", "swept": ["pan", "fl_scene.alpha"]}
+        (runs / ".sweeps").mkdir()
+        jobs = [{"run": name, "overrides": []} for name in names]
+        (runs / ".sweeps" / "compare_alpha-paper.json").write_text(json.dumps({**listing, "jobs": jobs}))
+        began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        command = [sys.executable, "-m", "fedpan_exp.report", str(runs), "--out", f"{place}/report"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+        page = (Path(place) / "report" / "index.html").stat().st_size
+    console.print(
+        f"{len(names)} runs of {ROUNDS:,} rounds: {seconds:.1f} s ({after.ru_utime - before.ru_utime:.1f} of a core), "
+        f"{after.ru_maxrss / 1024:.0f} MB, page {page / 1e6:.1f} MB"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,274 @@
+"""The report: every exhibit of the paper, from run folders alone; bad input in one line or a visible mark."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from run_folders import make_listing, make_run
+from run_sweeps import SWEEPS, make_sweep
+
+from fedpan_exp.report import __main__ as command
+from fedpan_exp.report.build import Report
+from fedpan_exp.report.claims import Claim
+from fedpan_exp.report.exhibits import EXHIBITS
+from fedpan_exp.report.library import Library
+from fedpan_exp.report.tables import Amount, Table
+
+# Figures and tables of the paper by their labels, underscores for hyphens, and the five grids (A is two).
+PAPER = """
+sf_prob sf_func sf_func_mnist sf_func_cifar sf_test sf_fl wdiv wdiv_mnist_20 wdiv_cifar_5 assign assign_vgg_conv6
+assign_mlp_fc3 prefer prefer_vgg_conv5 prefer_vgg_conv4 prefer_mlp_fc4 prefer_mlp_fc3 compare_noniid
+compare_noniid_supp compare_other compare_more compare_alpha compare_alpha_cifar10 compare_alpha_cifar100
+compare_scenes compare_scenes_scaffold compare_hyper hyper_cifar10 hyper_cifar100 cent_acc cent ot compare_gn
+alpha K E A A_add T
+"""
+
+
+def call(monkeypatch, capsys, *words: str) -> tuple[int, str, str]:
+    monkeypatch.setattr("sys.argv", ["report", *words])
+    monkeypatch.setenv("COLUMNS", "300")
+    code = 0
+    try:
+        command.main()
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def data_of(page: Path) -> dict:
+    (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(), re.DOTALL)
+    return json.loads(text)
+
+
+def is_drawn(figure: Figure) -> bool:
+    """Every visible panel shows something."""
+    panels = [axes for axes in figure.axes if axes.get_visible()]
+    return bool(panels) and all(axes.lines or axes.collections or axes.patches or axes.images for axes in panels)
+
+
+def test_the_table_has_every_exhibit_of_the_paper_once():
+    assert sorted(exhibit.name for exhibit in EXHIBITS) == sorted(PAPER.split()) == sorted(SWEEPS)
+
+
+@pytest.mark.parametrize("exhibit", EXHIBITS, ids=lambda exhibit: exhibit.name)
+def test_every_exhibit_is_drawn_and_answers_the_paper(exhibit, tmp_path):
+    make_sweep(tmp_path, exhibit.name)
+    library = Library([tmp_path])
+    (sweep,), troubles = library.sweeps(library.runs())
+    plate = exhibit.draw(sweep)
+    assert not troubles
+    assert is_drawn(plate.figure)
+    assert len(plate.table.rows) > 0
+    numbers = [
+        value for row in plate.table.rows for value in row if isinstance(value, Amount) and value.mean is not None
+    ]
+    assert numbers
+    assert all(np.isfinite(number.mean) for number in numbers)
+    answers = [claim.beside(plate.found.get(claim.key)) for claim in exhibit.claims]
+    # The made-up cent_acc and compare_more have all the paper's rows; every claim must find its number.
+    assert answers, "an exhibit says what the paper claims"
+    assert [what for what, _, ours, _ in answers if ours in ("not measured", "–")] == []
+
+
+def test_what_is_written_and_what_the_page_says(tmp_path, monkeypatch, capsys):
+    for name in ("alpha", "assign_mlp_fc3"):
+        make_sweep(tmp_path / "runs", name)
+    make_run(tmp_path / "runs", status="diverged", rounds=2, pan=("mul", 0.75))
+    out = tmp_path / "report"
+    code, said, _ = call(monkeypatch, capsys, str(tmp_path / "runs"), "--out", str(out))
+    assert code == 0
+    assert said == f"{out}/index.html: 2 exhibits, {len(EXHIBITS) - 2} missing; 30 of 31 runs whole\n"
+    names = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+    stems = ("alpha-smoke", "assign_mlp_fc3-smoke")
+    figures = {f"figures/{stem}.{ending}" for stem in stems for ending in ("png", "svg")}
+    tables = {
+        f"tables/{stem}.{ending}" for stem in (*stems, "paired", "target", "runs") for ending in ("md", "tex", "csv")
+    }
+    assert names == {"index.html"} | figures | tables
+
+    data = data_of(out / "index.html")
+    assert data["statuses"] == {"done": 30, "diverged": 1}
+    assert data["missing"][0]["command"] == "python -m fedpan_exp sweeps=sf_prob"
+    (failed,) = [run for run in data["runs"] if not run["whole"]]
+    assert failed["trouble"].startswith("diverged in round 3")
+    alpha = next(exhibit for exhibit in data["exhibits"] if exhibit["name"] == "alpha")
+    assert alpha["departures"] == ["scale=smoke"]
+    assert "<svg" in alpha["svg"]
+    for run in data["runs"]:
+        assert (out / run["links"]["config.yaml"]).exists()
+
+
+def test_without_any_listing_the_page_still_shows_the_runs(tmp_path):
+    for pan in (("off", 0.0), ("mul", 0.1)):
+        make_run(tmp_path / "runs", pan=pan)
+    Report([tmp_path / "runs"], tmp_path / "report").build()
+    data = data_of(tmp_path / "report" / "index.html")
+    assert (len(data["runs"]), data["exhibits"], len(data["missing"])) == (2, [], len(EXHIBITS))
+    assert len(data["paired"]["rows"]) == 1
+    assert data["runs"][0]["curve"]["bytes"][-1] == 8 * 2e7
+
+
+def test_a_departure_from_the_papers_setting_is_said(tmp_path):
+    folders = [
+        make_run(tmp_path, algorithm="fedavg", pan=pan, dataset="digits") for pan in (("off", 0.0), ("mul", 0.1))
+    ]
+    make_listing(tmp_path, "compare_noniid", folders, scale="paper")
+    library = Library([tmp_path])
+    (sweep,), _ = library.sweeps(library.runs())
+    exhibit = next(exhibit for exhibit in EXHIBITS if exhibit.name == "compare_noniid")
+    assert exhibit.departures(sweep) == [
+        "dataset=digits where the paper has femnist, cifar10, cifar100 and cinic10",
+        "H=8 where the paper has 1000",
+        "without algorithm=fedprox, fedopt, scaffold and moon",
+    ]
+
+
+def test_the_papers_number_beside_ours():
+    ours = Amount(85.5, 0.2, 3)
+    assert Claim("x", 86.83, "x").beside(ours) == ("x", "86.83", "85.50 ± 0.20", "-1.33")
+    assert Claim("x", (1.0, 2.0), "x").beside(Amount(1.5))[3] == "within"
+    assert Claim("x", (1.0, 2.0), "x").beside(Amount(0.25))[3] == "-0.75"
+    assert Claim("x", 86.83, "x").beside(None)[2:] == ("not measured", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["empty"], "fedpan_exp: there are no runs in empty; python -m fedpan_exp makes one\n"),
+        (["nowhere"], "fedpan_exp: there is no folder nowhere\n"),
+        (["runs", "--sweep", "alhpa"], "fedpan_exp: there is no sweep alhpa; did you mean alpha?\n"),
+        (
+            ["runs", "--sweep", "K"],
+            "fedpan_exp: there is no run of the sweep K here; python -m fedpan_exp sweeps=K makes them\n",
+        ),
+        (["runs", "--target", "80"], "fedpan_exp: --target must be above 0 and at most 1, got 80.0\n"),
+    ],
+)
+def test_bad_input_is_one_line_and_writes_nothing(words, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("empty").mkdir()
+    make_run(Path("runs"))
+    assert call(monkeypatch, capsys, *words) == (1, "", message)
+    assert not Path("report").exists()
+
+
+def test_damaged_and_strange_folders_are_marked(tmp_path):
+    runs = tmp_path / "runs"
+    folders = [make_run(runs, pan=pan, seed=seed) for pan in (("off", 0.0), ("mul", 0.1)) for seed in (0, 1)]
+    (folders[0] / "status.json").unlink()
+    (folders[1] / "config.yaml").write_text("- not\n- settings\n")
+    note = json.loads((folders[2] / "status.json").read_text())
+    (folders[2] / "status.json").write_text(json.dumps({**note, "versions": {"fedpan_exp": "0.2.0", "torch": "3.0"}}))
+    make_listing(runs, "alpha", [*folders, runs / "gone"])
+    (runs / ".sweeps" / "broken-smoke.json").write_text('{"sweep": "broken", ')
+    (runs / "notes").mkdir()
+    Report([runs], tmp_path / "report").build()
+    data = data_of(tmp_path / "report" / "index.html")
+    assert sorted(run["trouble"] for run in data["runs"] if not run["whole"]) == [
+        "config.yaml is missing or damaged",
+        "unreadable; status.json is missing or damaged",
+    ]
+    (exhibit,) = data["exhibits"]
+    assert exhibit["marks"][0].startswith("2 of 4 runs are not whole and left out")
+    assert exhibit["marks"][1] == "1 runs of the sweep are not here"
+    assert exhibit["marks"][2].startswith("made by 2 versions of the program")
+    assert "broken-smoke.json cannot be read as a sweep" in data["troubles"][0]
+
+
+def test_runs_of_different_settings_on_one_point_have_no_mean(tmp_path):
+    runs = tmp_path / "runs"
+    folders = [make_run(runs, pan=pan, fl_scene__H=H, seed=0) for pan in (("off", 0.0), ("mul", 0.1)) for H in (8, 16)]
+    make_listing(runs, "alpha", folders)
+    Report([runs], tmp_path / "report").build()
+    table = (tmp_path / "report" / "tables" / "alpha-smoke.md").read_text()
+    assert "– (runs differ in fl_scene.H)" in table
+
+
+HTML = "</script><script>document.title='hacked'</script><img src=x onerror=alert(1)>"
+
+
+def test_html_in_a_settings_name_or_value_stays_text(tmp_path):
+    runs = tmp_path / "runs"
+    folders = [
+        make_run(runs, algorithm="<b>fedavg", pan=pan, **{f"training__{HTML}": HTML if pan[1] else 1})
+        for pan in (("off", 0.0), ("mul", 0.1))
+    ]
+    make_listing(runs, "alpha", folders, swept=[HTML])
+    listing = runs / ".sweeps" / "alpha-smoke.json"
+    listing.write_text(json.dumps({**json.loads(listing.read_text()), "sweep": "../../" + HTML, "command": HTML}))
+    Report([runs], tmp_path / "report").build()
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert HTML not in page
+    assert "<img" not in page
+    assert page.count("</script>") == 2
+    data = data_of(tmp_path / "report" / "index.html")
+    assert f"training.{HTML}" in data["varying"]
+    assert data["exhibits"][0]["command"] == HTML
+    assert {path.parent.name for path in (tmp_path).rglob("*hacked*")} <= {"figures", "tables"}
+
+
+def test_a_page_asks_for_nothing(tmp_path):
+    make_run(tmp_path / "runs")
+    Report([tmp_path / "runs"], tmp_path / "report").build()
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "default-src 'none'" in page
+    assert not re.findall(r'(?:src|href)="(?!#|data:)', page)
+
+
+def test_only_what_changed_is_read_and_drawn_again(tmp_path, monkeypatch):
+    runs = tmp_path / "runs"
+    make_sweep(runs, "K")
+    make_listing(runs, "E", [make_run(runs, fl_scene__E=E, pan=("off", 0.0)) for E in (1, 2)])
+    report = Report([runs], tmp_path / "report")
+    report.build()
+    state = report.library.state()
+    read, drawn = [], []
+    monkeypatch.setattr(
+        "fedpan_exp.report.library.read_run",
+        lambda folder, real=sys.modules["fedpan_exp.report.runs"].read_run: read.append(folder) or real(folder),
+    )
+    draw = Report._draw_anew
+    monkeypatch.setattr(
+        Report, "_draw_anew", lambda self, exhibit, sweep: drawn.append(sweep.name) or draw(self, exhibit, sweep)
+    )
+    report.build()
+    assert (read, drawn) == ([], [])
+    assert report.library.state() == state
+    new = make_run(runs, fl_scene__E=2, pan=("off", 0.0), rounds=9)
+    assert report.library.state() != state
+    report.build()
+    assert (read, drawn) == ([new], ["E"])
+
+
+def test_watching_ends_politely(tmp_path, monkeypatch, capsys):
+    make_run(tmp_path / "runs", seed=0)
+    naps = []
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 2:
+            raise KeyboardInterrupt
+        make_run(tmp_path / "runs", seed=1)
+
+    monkeypatch.setattr("time.sleep", nap)
+    code, said, error = call(monkeypatch, capsys, str(tmp_path / "runs"), "--out", str(tmp_path / "report"), "--watch")
+    assert (code, error) == (0, "")
+    assert [line.split("; ")[-1] for line in said.splitlines()] == [
+        "1 of 1 runs whole",
+        "Ctrl-C ends it",
+        "2 of 2 runs whole",
+        "",
+        "the page stands as it is",
+    ]
+
+
+def test_tables_say_the_same_in_three_scripts():
+    table = Table(["a|b", "x (%)"], [["R_kept & <i>", Amount(1.23456, 0.5, 3)], ["50%", Amount(None, n=0)]])
+    assert table.markdown() == "| a\\|b | x (%) |\n|---|---|\n| R_kept & &lt;i> | 1.23 ± 0.50 |\n| 50% | – |\n"
+    assert r"R\_kept \& $<$i$>$ & 1.23 $\pm$ 0.50 \\" in table.latex()
+    assert table.csv() == "a|b,x (%),x (%) deviation,x (%) n\nR_kept & <i>,1.23456,0.5,3\n50%,,,0\n"
