@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -22,7 +23,7 @@ from fedpan_exp.report.sweeps import Sweep
 from fedpan_exp.report.tables import Table
 
 # Text stays text in an SVG, and the same runs give the same bytes.
-PRINT = {"svg.fonttype": "none", "svg.hashsalt": "fedpan_exp", "font.size": 9}
+PRINT: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "fedpan_exp", "font.size": 9}
 
 
 @dataclass(frozen=True)
@@ -112,8 +113,7 @@ class Report:
 
     def _write_table(self, stem: str, table: Table) -> None:
         for ending, text in (("md", table.markdown()), ("tex", table.latex()), ("csv", table.csv())):
-            path = self.out / "tables" / f"{stem}.{ending}"
-            write_whole(path, lambda temporary, text=text: temporary.write_text(text, encoding="utf-8"), flush=False)
+            write_text(self.out / "tables" / f"{stem}.{ending}", text)
 
 
 def _chosen(name: str, sweeps: Sequence[Sweep]) -> list[Sweep]:

@@ -1,6 +1,6 @@
 """Every setting that was run with PANs off and on: the paired statistics, and the way to a target accuracy."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from fedpan_exp.report.describe import describe, telling
@@ -26,8 +26,8 @@ class Comparison:
         if interval and level:
             words = f"{100 * interval[0]:+.2f} to {100 * interval[1]:+.2f} ({100 * level:.3g}%)"
         wins = f"{self.difference.wins:.0%}"
-        columns = [amount(self.off), amount(self.on), gain(self.difference), words, wins, self.difference.n]
-        return [self.setting, self.pan, *columns]
+        n = self.difference.n
+        return [self.setting, self.pan, amount(self.off), amount(self.on), gain(self.difference), words, wins, n]
 
 
 COLUMNS = ["setting", "PAN", "off (%)", "on (%)", "on - off (points)", "interval (level)", "win rate", "pairs"]
@@ -38,7 +38,8 @@ def compare(runs: Sequence[Run]) -> list[Comparison]:
     measured = [run for run in runs if run.number(VALUE) is not None]
     names = telling(measured, "seed", "pan")
     settings = _by(measured, lambda run: run.key("pan", "seed"))
-    found, pooled = [], {}
+    found: list[Comparison] = []
+    pooled: dict[str, list[Comparison]] = {}
     for there in settings.values():
         off = [run for run in there if run.is_off]
         for pan, on in _by([run for run in there if not run.is_off], lambda run: run.pan).items():
@@ -91,7 +92,7 @@ def _scores(run: Run) -> list[Value]:
     return [None if value is None else round(100 * value, 4) for value in values]
 
 
-def _by(runs: Iterable[Run], place) -> dict[str, list[Run]]:
+def _by(runs: Iterable[Run], place: Callable[[Run], str]) -> dict[str, list[Run]]:
     places: dict[str, list[Run]] = {}
     for run in runs:
         places.setdefault(place(run), []).append(run)
