@@ -27,15 +27,14 @@ DOORS = {
     "report": HALL | {"tracking"},
     "experiment": HALL | {"algorithms", "data", "federation", "models", "tracking", "training"},
     "studies": HALL | {"experiment", "algorithms", "data", "federation", "models", "neurons", "tracking", "training"},
-    "config": HALL | {"experiment", "algorithms", "models", "studies"},
+    "config": HALL | {"experiment", "algorithms", "models", "studies", "sweeping"},
     "help": HALL,
-    "sweep": HALL | {"config", "experiment", "refusals", "tracking"},
-    "plan": HALL | {"federation", "studies", "sweep", "tracking"},
+    "sweeping": HALL | {"config", "experiment", "federation", "refusals", "studies", "tracking"},
     "ledger": HALL | {"tracking"},
     "dashboard": HALL | {"tracking"},
     "refusals": HALL,
     "outcome": HALL | {"tracking"},
-    "cli": HALL | {"config", "experiment", "help", "refusals", "outcome", "plan", "report", "sweep", "tracking"},
+    "cli": HALL | {"config", "experiment", "help", "refusals", "outcome", "report", "sweeping", "tracking"},
 }
 
 

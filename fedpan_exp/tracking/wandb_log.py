@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import logging
+import os
 import shutil
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -60,7 +61,7 @@ class WandbLog:
         self._run = wandb.init(
             project=self._settings.project,
             entity=self._settings.entity,
-            id=run.id,
+            id=run.id if "WANDB_SWEEP_ID" not in os.environ else None,  # a W&B agent has given it one
             name=run.name,
             group=run.group,
             job_type=run.settings["study"]["name"],
