@@ -1,16 +1,17 @@
 """An experiment as one typed, checked value; nothing behind it knows of Hydra. Its defaults are in conf/."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from omegaconf import MISSING
 
 from fedpan_exp.algorithms import FedAvg
-from fedpan_exp.checks import require
+from fedpan_exp.checks import require, require_choice
 from fedpan_exp.data import DatasetSettings
 from fedpan_exp.federation import CheckpointSettings, Scene
 from fedpan_exp.models import ModelSettings, Network, Pan, initialise
+from fedpan_exp.probes import PROBES
 from fedpan_exp.randomness import stream
 from fedpan_exp.tracking.logger import LoggerSettings
 from fedpan_exp.training import FabricSettings, Training
@@ -31,6 +32,8 @@ class Experiment:
     seed: int = 0
     eval_every: float = 1  # rounds; below 1: a share of the H rounds
     target_acc: float = 0.8  # rounds and bytes until then are in the summary
+    probes: list[str] = field(default_factory=list)  # what is measured of the clients of a round
+    probe_every: int = 0  # rounds; 0: the last one only
     fidelity: str = "paper"
     scale: str = "paper"
     runs: str = "runs"  # where run folders go
@@ -40,6 +43,9 @@ class Experiment:
     def __post_init__(self) -> None:
         require(0 < self.eval_every < math.inf, "eval_every", "above 0", self.eval_every)
         require(0 < self.target_acc <= 1, "target_acc", "in (0, 1]", self.target_acc)
+        for probe in self.probes:
+            require_choice("probes", probe, PROBES)
+        require(self.probe_every >= 0, "probe_every", "at least 0", self.probe_every)
 
     def network(self) -> Network:
         """The network with its initial weights: the same for every algorithm and PAN setting of a seed."""
@@ -53,3 +59,8 @@ class Experiment:
         H = self.fl_scene.H
         every = max(1, round(self.eval_every if self.eval_every >= 1 else self.eval_every * H))
         return turn % every == 0 or turn > H - 5
+
+    def probes_at(self, turn: int) -> bool:
+        """Whether a round is measured by the probes."""
+        due = self.probe_every > 0 and turn % self.probe_every == 0
+        return bool(self.probes) and (due or turn == self.fl_scene.H)

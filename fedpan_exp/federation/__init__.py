@@ -2,7 +2,7 @@
 
 from fedpan_exp.federation.checkpoint import Checkpoints, CheckpointSettings
 from fedpan_exp.federation.memories import Memories
-from fedpan_exp.federation.rounds import Round, federate
+from fedpan_exp.federation.rounds import Kept, Round, federate
 from fedpan_exp.federation.scene import Scene
 
-__all__ = ["CheckpointSettings", "Checkpoints", "Memories", "Round", "Scene", "federate"]
+__all__ = ["CheckpointSettings", "Checkpoints", "Kept", "Memories", "Round", "Scene", "federate"]

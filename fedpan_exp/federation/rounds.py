@@ -4,7 +4,9 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
+import torch
 from torch import Tensor
 
 from fedpan_exp.algorithms import FedAvg, Server, Upload, Visit
@@ -14,7 +16,7 @@ from fedpan_exp.federation.checkpoint import Checkpoint
 from fedpan_exp.federation.memories import Memories
 from fedpan_exp.federation.scene import Scene
 from fedpan_exp.stopping import Stop
-from fedpan_exp.training import Fit, LocalTrainer
+from fedpan_exp.training import Fit, LocalTrainer, Vectors
 
 
 class Divergence:
@@ -38,6 +40,21 @@ class Divergence:
 
 
 @dataclass
+class Kept:
+    """A round for those who look into it: copies, in main memory, of all its models."""
+
+    clients: list[int]
+    before: Vectors  # what all of them started from
+    locals: list[Vectors] = field(default_factory=list)  # what each of them ended with
+
+    @cached_property
+    def mean(self) -> Vectors:
+        """Of the clients alike, whatever their shares are to the server."""
+        weights, buffers = zip(*self.locals, strict=True)
+        return Vectors(torch.stack(weights).mean(0), torch.stack(buffers).mean(0))
+
+
+@dataclass
 class Round:
     """One round as it went; the server is live and moves on with the next."""
 
@@ -47,6 +64,7 @@ class Round:
     fits: list[Fit] = field(default_factory=list)
     local_scores: list[tuple[float, float, int]] = field(default_factory=list)  # before, after, samples
     divergence: Divergence = field(default_factory=Divergence)
+    kept: Kept | None = None
     up_bytes: int = 0
     down_bytes: int = 0
     local_seconds: float = 0.0
@@ -81,12 +99,13 @@ def federate(
     memories: Memories | None = None,
     resume: Checkpoint | None = None,
     stop: Stop | None = None,
+    keeps: Callable[[int], bool] = lambda turn: False,
 ) -> Iterator[Round]:
     """Yield every round after aggregation.
 
     `track` may watch the clients of a round go by; `memories` keeps what clients remember. With `resume` it goes on
     behind that checkpoint. A `stop` is heeded between two batches: then the server and the memories are still those of
-    the round before.
+    the round before. Rounds that `keeps` names keep copies of their models.
     """
     net = trainer.net
     fresh = net.buffers.clone()
@@ -106,6 +125,8 @@ def federate(
             batches = clients.batches(k, this.index, scene.E, scene.B, skip_single=trainer.has_batch_norm)
             upload = _visit(algorithm, trainer, clients, scene, k, visit, this, fresh, stop.heed(batches))
             this.divergence.add(upload.weights - server.weights)
+            if this.kept:
+                this.kept.locals.append(Vectors(upload.weights, upload.buffers).copied())
             yield upload
             if visit.memory:
                 memories[k] = {name: vector.cpu() for name, vector in visit.memory.items()}
@@ -113,6 +134,8 @@ def federate(
     for turn in range(resume.turn + 1 if resume else 1, scene.H + 1):
         began = time.perf_counter()
         this = Round(turn, server, scene.chosen(len(clients), turn, seed))
+        if keeps(turn):
+            this.kept = Kept(this.clients, Vectors(server.weights, server.buffers).copied())
         try:
             algorithm.aggregate(server, uploads(this))
         except BaseException:

@@ -35,6 +35,9 @@ def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = ()) -> str:
     unused = {"alpha": "dirichlet", "shards": "shards"}  # settings that other partitions do not look at
     for key in (key for key, kind in unused.items() if kind not in science["fl_scene"]["partition"]):
         science["fl_scene"].pop(key)
+    if not science.get("probes"):  # they add records, and change none
+        science.pop("probes", None)
+        science.pop("probe_every", None)
     if "pan" in science and is_off(science["pan"]):
         science["pan"] = "off"  # whatever A, T and mode: the same plain network
     return blake2b(json.dumps(science, sort_keys=True).encode(), digest_size=4).hexdigest()

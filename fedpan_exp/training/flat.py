@@ -2,12 +2,23 @@
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from fedpan_exp.models import Network
+
+
+class Vectors(NamedTuple):
+    """A network without its shape."""
+
+    weights: Tensor
+    buffers: Tensor
+
+    def copied(self) -> "Vectors":
+        """In main memory, whatever happens to these."""
+        return Vectors(*(vector.detach().to("cpu", copy=True) for vector in self))
 
 
 class FlatNet:
@@ -49,6 +60,10 @@ class FlatNet:
         self.buffers.copy_(buffers)
         for counter in self._counters:  # else they would tell how often a process has trained
             counter.zero_()
+
+    def named(self, vector: Tensor) -> dict[str, Tensor]:
+        """The same by the parameters' names."""
+        return dict(zip((name for name, _ in self.net.named_parameters()), self.views(vector), strict=True))
 
     def views(self, vector: Tensor) -> list[Tensor]:
         """Any vector of the weights' length, in the parameters' shapes."""
