@@ -10,6 +10,7 @@ from fedpan_exp.report import curves, partition
 PICTURES: dict[str, list[Callable[[Path], object]]] = {
     "federate": [curves.draw, partition.draw],
     "partition": [partition.draw],
+    "shuffle_federate": [curves.draw, partition.draw],
 }
 
 

@@ -4,5 +4,10 @@ from typing import Any
 
 from fedpan_exp.studies.federate import Federate
 from fedpan_exp.studies.partition import Partition
+from fedpan_exp.studies.shuffle_federate import ShuffleFederate
 
-STUDIES: dict[str, Any] = {"federate": Federate, "partition": Partition}
+STUDIES: dict[str, Any] = {
+    "federate": Federate,
+    "partition": Partition,
+    "shuffle_federate": ShuffleFederate,
+}

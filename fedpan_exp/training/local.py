@@ -110,6 +110,12 @@ class LocalTrainer:
             steps, samples, travel = steps + 1, samples + len(y), travel + group["lr"] * velocity
         return Fit(steps, travel, total.item() / max(samples, 1), samples)
 
+    def momenta(self) -> dict[str, Tensor]:
+        """The optimizer's, by parameter; none before the first step of a visit."""
+        states = {name: self._optimizer.optimizer.state.get(p, {}) for name, p in self.net.net.named_parameters()}
+        found = {name: state.get("momentum_buffer") for name, state in states.items()}
+        return {name: momentum for name, momentum in found.items() if momentum is not None}
+
     @torch.inference_mode()
     def evaluate(self, images: Images) -> Score:
         """Accuracy and loss over all samples, not a mean of batch means."""
