@@ -1,5 +1,6 @@
 """One file per family of networks; the settings dataclass of each is its config schema and builds it."""
 
+from fedpan_exp.models.activations import activations, check_layers, watch
 from fedpan_exp.models.mlp import MLPSettings
 from fedpan_exp.models.network import ModelSettings, Network, initialise
 from fedpan_exp.models.position import Pan, PositionEncoding, encodings, silent_layers
@@ -14,7 +15,10 @@ __all__ = [
     "Network",
     "Pan",
     "PositionEncoding",
+    "activations",
+    "check_layers",
     "encodings",
     "initialise",
     "silent_layers",
+    "watch",
 ]

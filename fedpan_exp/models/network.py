@@ -20,6 +20,7 @@ class Network(nn.Module):
     body: nn.Sequential
     head: nn.Linear
     layout: Layout  # which neurons each tensor axis runs over
+    outputs: dict[str, str]  # group of neurons -> the module that gives their activations
 
     def features(self, x: Tensor) -> Tensor:
         return self.body(x)

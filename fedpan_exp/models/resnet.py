@@ -33,7 +33,7 @@ class ResNet(Network):
 
     def __init__(self, channels: int, width: int, blocks: int, classes: int, norm: str, pan: Pan):
         super().__init__()
-        self.body, self.layout = nn.Sequential(), Layout()
+        self.body, self.layout, self.outputs = nn.Sequential(), Layout(), {}
         stream = self.layout.group("stage1", width)
         stem = ConvNorm(channels, width, kernel=3, stride=1, norm=norm)
         stem.state_layout(self.layout, "body.stem", None, stream)
@@ -49,6 +49,7 @@ class ResNet(Network):
                 block = BasicBlock(name, self.layout.sizes[stream], self.layout.sizes[after], norm, pan)
                 block.state_layout(self.layout, f"body.{name}", stream, inner, after)
                 self.body.add_module(name, block)
+                self.outputs |= {inner: f"body.{name}.relu", after: f"body.{name}"}  # the stage's last block stays
                 stream = after
         self.body.add_module("pool", nn.AdaptiveAvgPool2d(1))
         self.body.add_module("flatten", nn.Flatten())
@@ -64,6 +65,7 @@ class BasicBlock(nn.Module):
         stride = 1 if fan_in == fan_out else 2
         self.unit1 = ConvNorm(fan_in, fan_out, 3, stride, norm)
         self.pe1 = pan.encoding(f"{name}.unit1", fan_out)
+        self.relu = nn.ReLU()
         self.unit2 = ConvNorm(fan_out, fan_out, 3, 1, norm)
         self.pe2 = pan.encoding(f"{name}.unit2", fan_out)
         self.projects = stride != 1
@@ -72,7 +74,7 @@ class BasicBlock(nn.Module):
             self.pe_projection = pan.encoding(f"{name}.projection", fan_out)
 
     def forward(self, x: Tensor) -> Tensor:
-        h = nn.functional.relu(self.pe1(self.unit1(x)))
+        h = self.relu(self.pe1(self.unit1(x)))
         shortcut = self.pe_projection(self.projection(x)) if self.projects else x
         return nn.functional.relu(self.pe2(self.unit2(h)) + shortcut)
 

@@ -44,7 +44,7 @@ class VGG(Network):
 
     def __init__(self, shape: Shape, convs: list[str], hidden: list[int], classes: int, norm: str, pan: Pan):
         super().__init__()
-        self.body, self.layout = nn.Sequential(), Layout()
+        self.body, self.layout, self.outputs = nn.Sequential(), Layout(), {}
         channels, height, width = shape
         encodings_first = pan.placement == "authors"  # the released code: before the norm
         before: str | None = None
@@ -68,6 +68,7 @@ class VGG(Network):
             for name, module in reversed(tail) if encodings_first else tail:
                 self.body.add_module(name, module)
             self.body.add_module(f"relu{i}", nn.ReLU())
+            self.outputs[group] = f"body.relu{i}"
 
         self.body.add_module("flatten", nn.Flatten())
         fan_in, block = channels * height * width, height * width
@@ -78,6 +79,7 @@ class VGG(Network):
             if pan.placement == "paper":
                 self.body.add_module(f"pe_fc{j}", pan.encoding(group, neurons))
             self.body.add_module(f"relu_fc{j}", nn.ReLU())
+            self.outputs[group] = f"body.relu_fc{j}"
             before, fan_in, block = group, neurons, 1
         self.head = nn.Linear(fan_in, classes)
         self.layout.dense("head", before, None, block)
