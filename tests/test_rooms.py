@@ -23,7 +23,7 @@ DOORS = {
     "training": HALL | {"models", "data"},
     "algorithms": HALL | {"training"},
     "federation": HALL | {"algorithms", "training", "data"},
-    "probes": HALL | {"data", "federation", "neurons", "training"},
+    "probes": HALL | {"data", "federation", "models", "neurons", "training"},
     "tracking": HALL,
     "report": HALL | {"tracking"},
     "experiment": HALL | {"algorithms", "data", "federation", "models", "probes", "tracking", "training"},

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from fedpan_exp.data import Clients, Images
 from fedpan_exp.federation import Kept
+from fedpan_exp.probes.activity import MatchingProbe, PreferenceProbe
 from fedpan_exp.probes.drift import CosineProbe, DivergenceProbe, GradientVarianceProbe
 from fedpan_exp.training import LocalTrainer
 
@@ -21,6 +22,8 @@ PROBES: dict[str, type[Probe]] = {
     "divergence": DivergenceProbe,
     "gradient_variance": GradientVarianceProbe,
     "cosine": CosineProbe,
+    "matching": MatchingProbe,
+    "preference": PreferenceProbe,
 }
 
 

@@ -2,12 +2,18 @@
 
 from typing import Any
 
+from fedpan_exp.studies.divergence import Divergence
 from fedpan_exp.studies.federate import Federate
+from fedpan_exp.studies.matching import Matching
 from fedpan_exp.studies.partition import Partition
+from fedpan_exp.studies.preference import Preference
 from fedpan_exp.studies.shuffle_federate import ShuffleFederate
 
 STUDIES: dict[str, Any] = {
     "federate": Federate,
     "partition": Partition,
     "shuffle_federate": ShuffleFederate,
+    "divergence": Divergence,
+    "matching": Matching,
+    "preference": Preference,
 }
