@@ -14,6 +14,11 @@ def contributions(activation: Tensor, gradient: Tensor, labels: Tensor, classes:
     return vectors.index_add_(0, labels, worth).T
 
 
+def preferred_class(vectors: Tensor) -> Tensor:
+    """The argmax of each neuron's vector; -1 for one that is silent on all samples and works for none."""
+    return torch.where((vectors != 0).any(1), vectors.argmax(1), -1)
+
+
 def share_of_same_class(a: Tensor, b: Tensor) -> float:
-    """Of neurons whose preferred class, the argmax of their vectors [neurons, classes], is the same in both."""
-    return torch.eq(a.argmax(1), b.argmax(1)).double().mean().item()
+    """Of the neurons; one that is silent in both networks has not changed either."""
+    return torch.eq(preferred_class(a), preferred_class(b)).double().mean().item()

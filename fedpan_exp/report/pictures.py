@@ -5,12 +5,15 @@ from pathlib import Path
 
 import yaml
 
-from fedpan_exp.report import curves, partition
+from fedpan_exp.report import curves, divergence, matching, partition, preference
 
 PICTURES: dict[str, list[Callable[[Path], object]]] = {
-    "federate": [curves.draw, partition.draw],
+    "federate": [curves.draw, partition.draw, divergence.draw],
     "partition": [partition.draw],
     "shuffle_federate": [curves.draw, partition.draw],
+    "divergence": [divergence.draw, curves.draw, partition.draw],
+    "matching": [matching.draw, curves.draw, partition.draw],
+    "preference": [preference.draw, curves.draw, partition.draw],
 }
 
 
