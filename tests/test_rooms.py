@@ -34,6 +34,7 @@ DOORS = {
     "sweep": HALL | {"config", "experiment", "refusals", "tracking"},
     "plan": HALL | {"federation", "studies", "sweep", "tracking"},
     "ledger": HALL | {"tracking"},
+    "thermometer": HALL | {"neurons", "report", "tracking"},
     "dashboard": HALL | {"tracking"},
     "refusals": HALL,
     "outcome": HALL | {"tracking"},
