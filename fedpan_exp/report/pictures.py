@@ -5,11 +5,14 @@ from pathlib import Path
 
 import yaml
 
-from fedpan_exp.report import curves, partition
+from fedpan_exp.report import curves, encodings, kept_ratio, partition, shuffle_error
 
 PICTURES: dict[str, list[Callable[[Path], object]]] = {
+    "doctor": [encodings.draw],
     "federate": [curves.draw, partition.draw],
+    "kept_ratio": [kept_ratio.draw],
     "partition": [partition.draw],
+    "shuffle_error": [shuffle_error.draw],
 }
 
 

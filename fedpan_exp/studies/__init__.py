@@ -2,7 +2,16 @@
 
 from typing import Any
 
+from fedpan_exp.studies.doctor import Doctor
 from fedpan_exp.studies.federate import Federate
+from fedpan_exp.studies.kept_ratio import KeptRatio
 from fedpan_exp.studies.partition import Partition
+from fedpan_exp.studies.shuffle_error import ShuffleError
 
-STUDIES: dict[str, Any] = {"federate": Federate, "partition": Partition}
+STUDIES: dict[str, Any] = {
+    "doctor": Doctor,
+    "federate": Federate,
+    "kept_ratio": KeptRatio,
+    "partition": Partition,
+    "shuffle_error": ShuffleError,
+}
