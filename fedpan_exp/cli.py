@@ -103,7 +103,8 @@ def run(cfg: "DictConfig") -> float | None:
         settings: Any = OmegaConf.to_container(cfg, resolve=True)
         if experiment.plan:
             raise UserError("plan must be given on the command line, as plan=true")
-        record = Record(settings, experiment.logger, experiment.study.irrelevant, hydra.overrides.task, draw)
+        irrelevant, words = experiment.study.irrelevant, hydra.overrides.task
+        record = Record(settings, experiment.logger, irrelevant, words, draw, experiment.pans_off)
         if hydra.mode == RunMode.RUN:
             return perform(experiment, record)
         return perform_in_sweep(experiment, record, hydra.job.num)

@@ -4,13 +4,14 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from omegaconf import MISSING
 
 from fedpan_exp.algorithms import FedAvg
 from fedpan_exp.checks import require, require_choice
 from fedpan_exp.data import DatasetSettings
 from fedpan_exp.federation import CheckpointSettings, Scene
-from fedpan_exp.models import ModelSettings, Network, Pan, initialise
+from fedpan_exp.models import ModelSettings, Network, Pan, encodings, initialise
 from fedpan_exp.probes import PROBES
 from fedpan_exp.randomness import stream
 from fedpan_exp.tracking.logger import LoggerSettings
@@ -49,10 +50,21 @@ class Experiment:
 
     def network(self) -> Network:
         """The network with its initial weights: the same for every algorithm and PAN setting of a seed."""
-        channels, height, width = self.dataset.shape
-        net = self.model.build((channels, height, width), self.dataset.classes, self.pan)
+        net = self.build(self.pan)
         initialise(net, stream(self.seed, "weights"))
         return net
+
+    def build(self, pan: Pan) -> Network:
+        channels, height, width = self.dataset.shape
+        return self.model.build((channels, height, width), self.dataset.classes, pan)
+
+    @property
+    def pans_off(self) -> bool:
+        """Whether no encoding of the network does anything: A=0, or a T that is neutral at every layer's width."""
+        if self.pan.is_off or "pan" in self.study.irrelevant:
+            return self.pan.is_off
+        with torch.device("meta"):  # no memory, no weights: only the widths are asked for
+            return all(encoding.neutral for encoding in encodings(self.build(self.pan)))
 
     def evaluates(self, turn: int) -> bool:
         """Whether a round ends with a test: every so often, and the last five, whose mean is reported."""

@@ -1,8 +1,9 @@
 """One file per family of networks; the settings dataclass of each is its config schema and builds it."""
 
 from fedpan_exp.models.activations import activations, check_layers, watch
+from fedpan_exp.models.encodings import ENCODINGS
 from fedpan_exp.models.mlp import MLPSettings
-from fedpan_exp.models.network import ModelSettings, Network, initialise
+from fedpan_exp.models.network import ModelSettings, Network, initialise, initialise_keeping_scale
 from fedpan_exp.models.position import Pan, PositionEncoding, encodings, silent_layers
 from fedpan_exp.models.resnet import ResNetSettings
 from fedpan_exp.models.vgg import VGGSettings
@@ -10,6 +11,7 @@ from fedpan_exp.models.vgg import VGGSettings
 MODELS: dict[str, type[ModelSettings]] = {"mlp": MLPSettings, "vgg": VGGSettings, "resnet": ResNetSettings}
 
 __all__ = [
+    "ENCODINGS",
     "MODELS",
     "ModelSettings",
     "Network",
@@ -19,6 +21,7 @@ __all__ = [
     "check_layers",
     "encodings",
     "initialise",
+    "initialise_keeping_scale",
     "silent_layers",
     "watch",
 ]

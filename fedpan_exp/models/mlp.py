@@ -35,7 +35,7 @@ class MLP(Network):
         for i in range(1, depth + 1):
             group = self.layout.group(f"fc{i}", width)
             self.body.add_module(f"fc{i}", nn.Linear(fan_in, width))
-            self.body.add_module(f"pe{i}", pan.encoding(group, width))
+            self.body.add_module(f"pe{i}", pan.encode(group, width))
             self.body.add_module(f"relu{i}", nn.ReLU())
             self.layout.dense(f"body.fc{i}", before, group)
             self.outputs[group] = f"body.relu{i}"

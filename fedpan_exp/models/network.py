@@ -55,6 +55,15 @@ def initialise(net: nn.Module, generator: torch.Generator) -> None:
             nn.init.zeros_(module.bias)
 
 
+def initialise_keeping_scale(net: nn.Module, generator: torch.Generator) -> None:
+    """He et al. (ICCV 2015): every layer's pre-activations are about as large as its input, as in a trained network."""
+    for module in net.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            nn.init.kaiming_normal_(module.weight, mode="fan_in", nonlinearity="relu", generator=generator)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+
+
 def norm_layer(kind: str, channels: int) -> nn.Module:
     """`none`, `bn` or `gn<groups>`."""
     if kind == "none":

@@ -47,6 +47,7 @@ class VGG(Network):
         self.body, self.layout, self.outputs = nn.Sequential(), Layout(), {}
         channels, height, width = shape
         encodings_first = pan.placement == "authors"  # the released code: before the norm
+        place = norm if norm == "none" else f"{'before' if encodings_first else 'after'} {norm}"
         before: str | None = None
         i = pools = 0
         for word in convs:
@@ -61,9 +62,9 @@ class VGG(Network):
             self.layout.conv(f"body.conv{i}", before, group)
             before, channels = group, int(word)
 
-            normalise, encoding = norm_layer(norm, channels), pan.encoding(group, channels)
+            normalise = norm_layer(norm, channels)
             self.layout.norm(f"body.norm{i}", group, normalise)
-            encoding.removed_by_norm = encodings_first and isinstance(normalise, nn.BatchNorm2d)
+            encoding = pan.encode(group, channels, place)
             tail = [(f"norm{i}", normalise), (f"pe{i}", encoding)]
             for name, module in reversed(tail) if encodings_first else tail:
                 self.body.add_module(name, module)
@@ -77,7 +78,7 @@ class VGG(Network):
             self.body.add_module(f"fc{j}", nn.Linear(fan_in, neurons))
             self.layout.dense(f"body.fc{j}", before, group, block)
             if pan.placement == "paper":
-                self.body.add_module(f"pe_fc{j}", pan.encoding(group, neurons))
+                self.body.add_module(f"pe_fc{j}", pan.encode(group, neurons))
             self.body.add_module(f"relu_fc{j}", nn.ReLU())
             self.outputs[group] = f"body.relu_fc{j}"
             before, fan_in, block = group, neurons, 1

@@ -6,9 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fedpan_exp.atomic import read_lines, write_whole
-
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#666666"  # told apart by colour-blind readers too
+from fedpan_exp.atomic import read_lines
+from fedpan_exp.report.style import BLUE, GREY, ORANGE, save, tidy
 
 
 def draw(folder: Path) -> Path | None:
@@ -35,15 +34,11 @@ def draw(folder: Path) -> Path | None:
     right.set(xlabel="round", ylabel="loss")
     right.set_title("loss: local as the algorithm has it, test as cross entropy", fontsize=10)
     for axes in (left, right):
-        axes.grid(alpha=0.3)
+        tidy(axes)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         if axes.lines:
             axes.legend(frameon=False, fontsize=8)
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(folder.name, fontsize=9, color=GREY)
-    path = folder / "curves.png"
-    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=150))
-    return path
+    return save(figure, folder, "curves")
 
 
 def _series(records: list[dict], name: str, scale: float = 1) -> tuple[list[int], list[float]]:

@@ -5,15 +5,27 @@ from pathlib import Path
 
 import yaml
 
-from fedpan_exp.report import curves, divergence, matching, partition, preference
+from fedpan_exp.report import (
+    curves,
+    divergence,
+    encodings,
+    kept_ratio,
+    matching,
+    partition,
+    preference,
+    shuffle_error,
+)
 
 PICTURES: dict[str, list[Callable[[Path], object]]] = {
-    "federate": [curves.draw, partition.draw, divergence.draw],
-    "partition": [partition.draw],
-    "shuffle_federate": [curves.draw, partition.draw],
     "divergence": [divergence.draw, curves.draw, partition.draw],
+    "doctor": [encodings.draw],
+    "federate": [curves.draw, partition.draw, divergence.draw],
+    "kept_ratio": [kept_ratio.draw],
     "matching": [matching.draw, curves.draw, partition.draw],
+    "partition": [partition.draw],
     "preference": [preference.draw, curves.draw, partition.draw],
+    "shuffle_error": [shuffle_error.draw],
+    "shuffle_federate": [curves.draw, partition.draw],
 }
 
 
