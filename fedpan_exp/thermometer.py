@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf, isnan
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -46,15 +47,15 @@ class Scale:
         simulate = (NEURONS, STEPS, REPEATS)
         return [misplaced_share(N_sf, self.P_sf, *simulate, stream(0, "thermometer")) for N_sf in self.shuffled]
 
-    def read(self, misplaced: list[float], alpha: float) -> tuple[Reading, BySeed]:
-        """From the seeds that all of the curve has, too."""
-        seeds = sorted(set.intersection(*map(set, (*self.shuffled.values(), self.others[alpha]))))
-        if not seeds:
-            raise UserError(f"{self.title}: the runs with alpha={alpha:g} and the shuffled ones have no seed in common")
+    def seeds(self, alpha: float) -> list[int]:
+        """That all of the curve has, too."""
+        return sorted(set.intersection(*map(set, (*self.shuffled.values(), self.others[alpha]))))
+
+    def read(self, misplaced: list[float], alpha: float) -> Reading:
+        seeds = self.seeds(alpha)
         curve = np.array([[each[seed] for seed in seeds] for each in self.shuffled.values()])
-        accuracy = {seed: self.others[alpha][seed] for seed in seeds}
-        draws = numpy_stream(0, "thermometer", repr(alpha))
-        return read(misplaced, curve, np.array(list(accuracy.values())), draws), accuracy
+        accuracy = np.array([self.others[alpha][seed] for seed in seeds])
+        return read(misplaced, curve, accuracy, numpy_stream(0, "thermometer", repr(alpha)))
 
 
 def main() -> None:
@@ -81,22 +82,21 @@ def scales(found: Iterable[Entry]) -> list[Scale]:
     shuffled: dict[tuple[str, float, float], dict[float, BySeed]] = defaultdict(lambda: defaultdict(dict))
     titles = {}
     for entry in found:
-        settings, accuracy = entry.settings, entry.summary.get("summary/last5_acc")
-        study = settings.get("study", {})
-        is_ours = study.get("name") in ("federate", "shuffle_federate") and accuracy is not None
-        if not is_ours or entry.status != "done" or "dirichlet" not in settings["fl_scene"]["partition"]:
+        settings, study = entry.settings, entry.settings.get("study", {})
+        if entry.status != "done" or study.get("name") not in ("federate", "shuffle_federate"):
             continue
-        kind, alpha, seed = _kind(settings), settings["fl_scene"]["alpha"], settings["seed"]
+        try:
+            kind, alpha, accuracy = _kind(settings), settings["fl_scene"]["alpha"], entry.summary["summary/last5_acc"]
+        except KeyError:  # another partition than Dirichlet's, or a run of an earlier version
+            continue
         titles[kind] = _title(settings)
-        if study.get("N_sf"):
-            shuffled[kind, study["P_sf"], alpha][study["N_sf"]][seed] = accuracy
-        else:
-            plain[kind][alpha][seed] = accuracy
+        points = shuffled[kind, study["P_sf"], alpha] if study.get("N_sf") else plain[kind]
+        points[study.get("N_sf") or alpha][settings["seed"]] = accuracy
     made = []
     for (kind, P_sf, alpha), points in shuffled.items():
-        unshuffled = {0.0: plain[kind][alpha]} if plain[kind][alpha] else {}
-        curve = unshuffled | dict(sorted(points.items()))
-        others = {a: each for a, each in sorted(plain[kind].items(), reverse=True) if a != alpha and each}
+        others = dict(sorted(plain[kind].items(), reverse=True))
+        unshuffled = others.pop(alpha, None)
+        curve = ({0.0: unshuffled} if unshuffled else {}) | dict(sorted(points.items()))
         if len(curve) > 1:
             made.append(Scale(titles[kind], P_sf, alpha, curve, others))
     if not made:
@@ -105,27 +105,29 @@ def scales(found: Iterable[Entry]) -> list[Scale]:
 
 
 def show(made: list[Scale], folder: Path) -> None:
-    rows, panels = [], []
+    table, panels = Table(*COLUMNS, box=None, padding=(0, 2, 0, 0)), []
     for scale in made:
         misplaced = scale.misplaced()
-        levels = [(f"alpha={alpha:g}", float(np.mean(list(each.values())))) for alpha, each in scale.others.items()]
-        if 0.0 in scale.shuffled:
-            level = float(np.mean(list(scale.shuffled[0.0].values())))
-            levels.insert(0, (f"alpha={scale.alpha:g}", level))
+        unshuffled = {scale.alpha: scale.shuffled[0.0]} if 0.0 in scale.shuffled else {}
+        levels = [(f"alpha={alpha:g}", _mean(each)) for alpha, each in (unshuffled | scale.others).items()]
         points = [
             (N_sf, share, list(each.values()))
             for (N_sf, each), share in zip(scale.shuffled.items(), misplaced, strict=True)
         ]
         panels.append(Panel(scale.title, points, levels))
         for alpha in scale.others:
-            reading, accuracy = scale.read(misplaced, alpha)
-            row = (_share(reading.share, max(misplaced)), _interval(reading, max(misplaced)), str(len(accuracy)))
-            rows.append((scale.title, f"{alpha:g}", f"{np.mean(list(accuracy.values())):.2%}", *row))
-    table = Table(*COLUMNS, box=None, padding=(0, 2, 0, 0))
-    for row in rows:
-        table.add_row(*row)
+            seeds = scale.seeds(alpha)
+            words = ("no seed in common with the curve", "")
+            if seeds:
+                reading = scale.read(misplaced, alpha)
+                words = _share(reading.share, misplaced), _interval(reading, misplaced)
+            table.add_row(scale.title, f"{alpha:g}", f"{_mean(scale.others[alpha]):.2%}", *words, str(len(seeds)))
     console.print(table)
     console.print(f"\nin {draw(panels, folder / 'thermometer.png')}", markup=False)
+
+
+def _mean(accuracies: BySeed) -> float:
+    return fmean(accuracies.values())
 
 
 def _kind(settings: dict[str, Any]) -> str:
@@ -139,17 +141,20 @@ def _title(settings: dict[str, Any]) -> str:
     return f"{settings['dataset']['name']} {settings['model']['name']} {settings['algorithm']['name']}, {words}"
 
 
-def _share(share: float, most: float) -> str:
+def _share(share: float, misplaced: list[float]) -> str:
+    if share == inf:
+        return f"above {max(misplaced):.1%}, out of range"
     if share == -inf:
-        return "none: no worse than i.i.d."
-    return f"out of range, above {most:.1%}" if share == inf else f"{share:.1%}"
+        least = min(misplaced)
+        return f"below {least:.1%}, out of range" if least else "none: no worse than i.i.d."
+    return f"{share:.1%}"
 
 
-def _interval(reading: Reading, most: float) -> str:
+def _interval(reading: Reading, misplaced: list[float]) -> str:
     if isnan(reading.low):
-        return "one seed: none"
-    low, high = ("none" if end == -inf else f"above {most:.1%}" if end == inf else f"{end:.1%}" for end in reading[1:])
-    return f"{low} to {high}"
+        return "one seed: no interval"
+    ends = (_share(end, misplaced).split(",")[0].split(":")[0] for end in (reading.low, reading.high))
+    return " to ".join(ends)
 
 
 if __name__ == "__main__":

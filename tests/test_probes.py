@@ -79,7 +79,9 @@ def test_the_preference_study_writes_the_vectors_of_both_models(command):
     [folder] = command("study=preference", *SMOKE, *words).runs
     vectors = load_file(folder / "preference.safetensors")
     shapes = {name: list(vector.shape) for name, vector in vectors.items()}
-    assert shapes == {f"{model}/{layer}": [n, 10] for model in ("global", "local") for layer, n in (("fc3", 32), ("head", 10))}
+    assert shapes == {
+        f"{model}/{layer}": [n, 10] for model in ("global", "local") for layer, n in (("fc3", 32), ("head", 10))
+    }
     assert 0 <= summary(folder)["summary/preference/fc3"] <= 1
     assert "summary/last5_acc" in summary(folder)
     assert (folder / "preference.png").exists()
@@ -91,7 +93,8 @@ def test_the_preference_study_writes_the_vectors_of_both_models(command):
         (["probes=[divergance]"], "probes must be divergence, gradient_variance, cosine, matching or preference, got "
          "divergance; did you mean divergence?"),
         (["probe_every=-1"], "probe_every must be at least 0, got -1"),
-        (["study=matching", "study.samples=100", "study.layers=[fc9]"], "study.layers must be fc1, fc2, fc3 or head, got fc9; did you mean fc3?"),
+        (["study=matching", "study.samples=100", "study.layers=[fc9]"],
+         "study.layers must be fc1, fc2, fc3 or head, got fc9; did you mean fc3?"),
         (["study=preference"], "study.samples must be at most 360, the test images of digits, got 500"),
         (["study=matching", "study.samples=0"], "study.samples must be at least 1, got 0"),
         (["study=preference", "study.E=0"], "study.E must be at least 1, got 0"),

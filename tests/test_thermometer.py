@@ -94,7 +94,8 @@ def test_run_folders_become_a_table_and_a_picture(runs, monkeypatch, capsys):
     for seed in (0, 1):
         runs(0.90 + 0.01 * seed, "fl_scene.alpha=10", f"seed={seed}")
         for N_sf, accuracy in ((0.2, 0.80), (1.0, 0.60)):
-            runs(accuracy + 0.01 * seed, "study=shuffle_federate", f"study.N_sf={N_sf}", "fl_scene.alpha=10", f"seed={seed}")  # fmt: skip
+            words = ("study=shuffle_federate", f"study.N_sf={N_sf}", "fl_scene.alpha=10", f"seed={seed}")
+            runs(accuracy + 0.01 * seed, *words)
         runs(0.85 + 0.01 * seed, "fl_scene.alpha=1", f"seed={seed}")
         runs(0.30, "fl_scene.alpha=0.1", f"seed={seed}")
         runs(0.10, "fl_scene.alpha=1", f"seed={seed}", "fl_scene.E=1")  # another setting: not on this scale
@@ -108,8 +109,8 @@ def test_run_folders_become_a_table_and_a_picture(runs, monkeypatch, capsys):
     most = f"above {misplaced(1.0):.1%}"
     assert cells == [
         ["1", "85.50%", half, f"{half} to {half}", "2"],
-        ["0.5", "99.00%", "none: no worse than i.i.d.", "one seed: none", "1"],
-        ["0.1", "30.00%", f"out of range, {most}", f"{most} to {most}", "2"],
+        ["0.5", "99.00%", "none: no worse than i.i.d.", "one seed: no interval", "1"],
+        ["0.1", "30.00%", f"{most}, out of range", f"{most} to {most}", "2"],
     ]
     assert (runs.folder / "thermometer.png").stat().st_size > 10_000
 
@@ -123,8 +124,10 @@ def test_what_cannot_be_read_is_said_in_one_line(runs, monkeypatch, capsys):
     )
     runs(0.9, "study=shuffle_federate", "fl_scene.alpha=10", "study.N_sf=0.1", "seed=5")
     runs(0.8, "study=shuffle_federate", "fl_scene.alpha=10", "study.N_sf=0.2", "seed=5")
-    code, _, err = call(monkeypatch, capsys, runs.folder)
-    assert code == 1
-    assert "have no seed in common" in err
+    code, out, _ = call(monkeypatch, capsys, runs.folder)
+    assert code == 0
+    assert "no seed in common with the curve" in out
+    runs(0.91, "fl_scene.alpha=0.5", "seed=5")
+    assert f"below {misplaced(0.1):.1%}, out of range" in call(monkeypatch, capsys, runs.folder)[1]
     code, _, err = call(monkeypatch, capsys, runs.folder / "nowhere")
     assert (code, err.strip()) == (1, f"fedpan_exp: there is no folder {runs.folder / 'nowhere'}")

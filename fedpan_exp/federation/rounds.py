@@ -123,7 +123,8 @@ def federate(
             visit = Visit(server, memory, clients.samples(k))
             net.load(server.weights, server.buffers)
             batches = clients.batches(k, this.index, scene.E, scene.B, skip_single=trainer.has_batch_norm)
-            upload = _visit(algorithm, trainer, clients, scene, k, visit, this, fresh, stop.heed(batches))
+            with net.at_client(k, seed):
+                upload = _visit(algorithm, trainer, clients, scene, k, visit, this, fresh, stop.heed(batches))
             this.divergence.add(upload.weights - server.weights)
             if this.kept:
                 this.kept.locals.append(Vectors(upload.weights, upload.buffers).copied())

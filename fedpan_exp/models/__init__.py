@@ -4,6 +4,7 @@ from fedpan_exp.models.activations import activations, check_layers, watch
 from fedpan_exp.models.encodings import ENCODINGS
 from fedpan_exp.models.mlp import MLPSettings
 from fedpan_exp.models.network import ModelSettings, Network, initialise, initialise_keeping_scale
+from fedpan_exp.models.personal import own_encodings
 from fedpan_exp.models.position import Pan, PositionEncoding, encodings, silent_layers
 from fedpan_exp.models.resnet import ResNetSettings
 from fedpan_exp.models.vgg import VGGSettings
@@ -22,6 +23,7 @@ __all__ = [
     "encodings",
     "initialise",
     "initialise_keeping_scale",
+    "own_encodings",
     "silent_layers",
     "watch",
 ]

@@ -18,6 +18,8 @@ class Pan:
     T: float = 1.0  # period: waves over the width of a layer
     encoding: str = "sine"  # the paper's; others in its place
     placement: str = "paper"  # all hidden layers, or where the released code has them
+    per_client: str = "shared"  # encodings: the same for all clients, each its own, or partly
+    own_share: float = 0.5  # of the positions, where partly
 
     def __post_init__(self) -> None:
         require_choice("pan.mode", self.mode, ("off", "add", "mul"))
@@ -25,6 +27,8 @@ class Pan:
         require(math.isfinite(self.T) and self.T >= 0, "pan.T", "at least 0", self.T)
         require_choice("pan.encoding", self.encoding, ENCODINGS)
         require_choice("pan.placement", self.placement, ("paper", "authors"))
+        require_choice("pan.per_client", self.per_client, ("shared", "own", "partial"))
+        require(0 < self.own_share < 1, "pan.own_share", "in (0, 1)", self.own_share)
         require(self.mode != "off" or self.A == 0, "pan.A", "0 with pan=off (or choose pan=add, pan=mul)", self.A)
 
     @property
@@ -32,7 +36,9 @@ class Pan:
         return self.mode == "off" or self.A == 0
 
     def encode(self, layer: str, neurons: int, norm: str = "none") -> "PositionEncoding":
-        return PositionEncoding(layer, neurons, self.mode, self.A, self.T, self.encoding, norm)
+        made = PositionEncoding(layer, neurons, self.mode, self.A, self.T, self.encoding, norm)
+        made.own = {"shared": 0.0, "own": 1.0, "partial": self.own_share}[self.per_client]
+        return made
 
 
 class PositionEncoding(nn.Module):
@@ -44,6 +50,7 @@ class PositionEncoding(nn.Module):
     """
 
     values: Tensor
+    own: float = 0.0  # the share of its values that a client has in an order of its own
 
     def __init__(
         self, layer: str, neurons: int, mode: str, A: float, T: float, encoding: str = "sine", norm: str = "none"

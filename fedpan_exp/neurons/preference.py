@@ -7,7 +7,7 @@ from torch import Tensor
 def contributions(activation: Tensor, gradient: Tensor, labels: Tensor, classes: int) -> Tensor:
     """p_c = sum_b Acti(x_cb) dZ_c/dActi(x_cb) as [neurons, classes]; a channel's positions are summed, too.
 
-    `gradient` is, for each sample, that of the score of its own class; samples of other classes than c do not enter p_c.
+    `gradient` is, for each sample, that of the score of its own class; others do not enter p_c.
     """
     worth = (activation * gradient).flatten(2).sum(2) if activation.dim() > 2 else activation * gradient
     vectors = worth.new_zeros(classes, worth.shape[1])

@@ -33,7 +33,7 @@ def make_probes(names: Sequence[str], trainer: LocalTrainer, clients: Clients, t
 
 def measure(probes: dict[str, Probe], kept: Kept) -> dict[str, float]:
     """divergence/fc1 and so on, each the mean over the clients of the round."""
-    values = {}
+    values: dict[str, float] = {}
     for name, probe in probes.items():
         each = probe.measure(kept)
         values |= {f"{name}/{layer}": fmean(one[layer] for one in each) for layer in each[0]}

@@ -42,8 +42,11 @@ class Matching(Comparison):
 
 
 def match_by_weights(globally: Vectors, locally: Vectors, world: World) -> dict[str, Tensor]:
-    net, states = world.trainer.net, []
-    for model in (globally, locally):
+    net = world.trainer.net
+
+    def state_of(model: Vectors) -> dict[str, Tensor]:
         net.load(*model)
-        states.append({name: tensor.clone() for name, tensor in net.net.state_dict().items()})
-    return match_weights(*states, net.net.layout, stream(world.clients.seed, "matching"))
+        return {name: tensor.clone() for name, tensor in net.net.state_dict().items()}
+
+    generator = stream(world.clients.seed, "matching")
+    return match_weights(state_of(globally), state_of(locally), net.net.layout, generator)

@@ -45,6 +45,10 @@ def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off
         science["pan"] = "off"  # whatever A, T and mode: the same plain network
     elif "pan" in science and science["pan"]["encoding"] in KNOW_NO_T:
         science["pan"].pop("T")
+    if isinstance(pan := science.get("pan"), dict) and pan["per_client"] != "partial":
+        pan.pop("own_share")
+        if pan["per_client"] == "shared":
+            pan.pop("per_client")
     return blake2b(json.dumps(science, sort_keys=True).encode(), digest_size=4).hexdigest()
 
 

@@ -2,12 +2,13 @@
 
 import copy
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from fedpan_exp.models import Network
+from fedpan_exp.models import Network, own_encodings
 
 
 class Vectors(NamedTuple):
@@ -53,6 +54,10 @@ class FlatNet:
         twin = copy.deepcopy(self.net).eval()
         FlatNet(twin).load(weights, buffers)
         return torch.no_grad()(twin.features)
+
+    def at_client(self, k: int, seed: int) -> AbstractContextManager[None]:
+        """While it lasts, the network has the client's own encodings, where clients have any."""
+        return own_encodings(self.net, seed, k)
 
     @torch.no_grad()
     def load(self, weights: Tensor, buffers: Tensor) -> None:
