@@ -34,9 +34,8 @@ def main() -> None:
         report(error)
         raise SystemExit(1) from None
     except KeyboardInterrupt as stop:
-        report(
-            UserError(f"interrupted; the same command goes on from there: {shlex.join(['fedpan-exp', *sys.argv[1:]])}")
-        )
+        why, words = getattr(stop, "reason", "interrupted"), shlex.join(["fedpan-exp", *sys.argv[1:]])
+        report(UserError(f"{why}; the same command goes on from there: {words}"))
         raise SystemExit(getattr(stop, "exit_code", 130)) from None
 
 

@@ -9,7 +9,7 @@ from omegaconf import MISSING
 from fedpan_exp.algorithms import FedAvg
 from fedpan_exp.checks import require
 from fedpan_exp.data import DatasetSettings
-from fedpan_exp.federation import CheckpointSettings, Scene
+from fedpan_exp.federation import CheckpointSettings, Scene, check_ranks
 from fedpan_exp.models import ModelSettings, Network, Pan, initialise
 from fedpan_exp.randomness import stream
 from fedpan_exp.tracking.logger import LoggerSettings
@@ -33,6 +33,7 @@ class Experiment:
     target_acc: float = 0.8  # rounds and bytes until then are in the summary
     fidelity: str = "paper"
     scale: str = "paper"
+    ranks: str = "auto"  # processes that share the clients of a round
     runs: str = "runs"  # where run folders go
     rerun: bool = False
     plan: bool = False
@@ -40,6 +41,7 @@ class Experiment:
     def __post_init__(self) -> None:
         require(0 < self.eval_every < math.inf, "eval_every", "above 0", self.eval_every)
         require(0 < self.target_acc <= 1, "target_acc", "in (0, 1]", self.target_acc)
+        check_ranks(self.ranks)
 
     def network(self) -> Network:
         """The network with its initial weights: the same for every algorithm and PAN setting of a seed."""

@@ -9,12 +9,17 @@ from torch import Tensor
 
 from fedpan_exp.algorithms import FedAvg, Server, Upload, Visit
 from fedpan_exp.checks import Diverged
-from fedpan_exp.data import Batch, Clients
+from fedpan_exp.data import Batch, Clients, Images
 from fedpan_exp.federation.checkpoint import Checkpoint
+from fedpan_exp.federation.joint import joint
 from fedpan_exp.federation.memories import Memories
+from fedpan_exp.federation.ranks import assemble, share_out
 from fedpan_exp.federation.scene import Scene
+from fedpan_exp.federation.team import Dismissed, Team
 from fedpan_exp.stopping import Stop
-from fedpan_exp.training import Fit, LocalTrainer
+from fedpan_exp.training import Fit, LocalTrainer, Score
+
+TEST, END = -1, 0  # words of rank 0 to the others; any other is the number of a round
 
 
 class Divergence:
@@ -31,6 +36,13 @@ class Divergence:
         self._squares += way.dot(way)
         self._clients += 1
 
+    def join(self, team: Team) -> None:
+        """Take in the clients of the other ranks."""
+        assert self._ways is not None
+        team.add([self._ways])
+        squares, clients = zip(*team.gather((float(self._squares), self._clients)), strict=True)
+        self._squares, self._clients = sum(squares), sum(clients)
+
     def value(self) -> float:
         assert self._ways is not None, "a round has at least one client"
         mean = self._ways / self._clients
@@ -44,6 +56,7 @@ class Round:
     index: int  # from 1
     server: Server
     clients: list[int]
+    test: Callable[[], Score] = field(repr=False)  # the server's weights on the global test set, when asked for
     fits: list[Fit] = field(default_factory=list)
     local_scores: list[tuple[float, float, int]] = field(default_factory=list)  # before, after, samples
     divergence: Divergence = field(default_factory=Divergence)
@@ -51,6 +64,15 @@ class Round:
     down_bytes: int = 0
     local_seconds: float = 0.0
     seconds: float = 0.0
+
+    def join(self, team: Team, order: Iterable[int]) -> None:
+        """Take in what the other ranks have measured; `order` is where each rank's clients belong in the round."""
+        own = (self.fits, self.local_scores, self.up_bytes, self.down_bytes, self.local_seconds)
+        fits, scores, up, down, seconds = zip(*team.gather(own), strict=True)
+        in_order = sorted(zip(order, sum(fits, []), strict=True), key=lambda pair: pair[0])
+        self.fits, self.local_scores = [fit for _, fit in in_order], sum(scores, [])
+        self.up_bytes, self.down_bytes, self.local_seconds = sum(up), sum(down), sum(seconds)
+        self.divergence.join(team)
 
     def metrics(self) -> dict[str, float]:
         samples = sum(fit.samples for fit in self.fits)
@@ -81,50 +103,93 @@ def federate(
     memories: Memories | None = None,
     resume: Checkpoint | None = None,
     stop: Stop | None = None,
+    test: Images | None = None,
+    ranks: int = 1,
 ) -> Iterator[Round]:
     """Yield every round after aggregation.
 
     `track` may watch the clients of a round go by; `memories` keeps what clients remember. With `resume` it goes on
     behind that checkpoint. A `stop` is heeded between two batches: then the server and the memories are still those of
-    the round before.
+    the round before. Over several `ranks` only the first yields; the others help it, here, and go no further.
     """
     net = trainer.net
     fresh = net.buffers.clone()
     memories = Memories() if memories is None else memories
-    stop = stop or Stop()
     if resume:
         server = resume.server
     else:
         server = Server(net.weights.clone(), net.buffers.clone(), clients=len(clients))
         algorithm.start(server)
 
-    def uploads(this: Round) -> Iterator[Upload]:
-        for k in track(this.clients):
+    def uploads(this: Round, chosen: Iterable[int]) -> Iterator[Upload]:
+        for k in chosen:
             memory = {name: vector.to(net.weights.device) for name, vector in memories[k].items()}
             visit = Visit(server, memory, clients.samples(k))
             net.load(server.weights, server.buffers)
             batches = clients.batches(k, this.index, scene.E, scene.B, skip_single=trainer.has_batch_norm)
-            upload = _visit(algorithm, trainer, clients, scene, k, visit, this, fresh, stop.heed(batches))
+            upload = _visit(algorithm, trainer, clients, scene, k, visit, this, fresh, team.watch(batches))
             this.divergence.add(upload.weights - server.weights)
             yield upload
             if visit.memory:
                 memories[k] = {name: vector.cpu() for name, vector in visit.memory.items()}
 
-    for turn in range(resume.turn + 1 if resume else 1, scene.H + 1):
+    def joint_uploads(this: Round) -> Iterator[Upload]:
+        """Each rank trains its share of the clients, with what rank 0 knows they remember."""
+        shares = share_out([clients.samples(k) for k in this.clients], team.size)
+        chosen = [[this.clients[place] for place in share] for share in shares]
+        mine, others = chosen[team.rank], [k for rank, share in enumerate(chosen) if rank for k in share]
+        lent = team.hand_out([{}, *(memories.lend(share) for share in chosen[1:])])
+        if not team.leads:
+            memories.borrow(lent)
+        seen = track(mine) if team.leads else mine
+        yield joint(uploads(this, seen), team, place=lambda: shares[team.rank][len(this.fits)])
+        for changes in team.hand_in({} if team.leads else memories.changes()):
+            memories.change(changes)
+        this.join(team, sum(shares, []))
+        if team.leads:
+            for _ in track(others):
+                pass
+
+    def play(turn: int) -> Round:
+        """One round, as every rank goes through it."""
         began = time.perf_counter()
-        this = Round(turn, server, scene.chosen(len(clients), turn, seed))
+        this = Round(turn, server, scene.chosen(len(clients), turn, seed), ask_for_score)
         try:
-            algorithm.aggregate(server, uploads(this))
+            algorithm.aggregate(server, uploads(this, track(this.clients)) if team.size == 1 else joint_uploads(this))
         except BaseException:
             memories.roll_back()
             raise
-        memories.commit()
+        if team.leads:
+            memories.commit()
         if scene.bn_statistics == "keep":
             server.buffers = fresh.clone()
         if not math.isfinite(server.weights.sum().item()):
             raise Diverged(_diverged(f"in round {turn}: the averaged weights are not finite", trainer))
         this.seconds = time.perf_counter() - began
-        yield this
+        return this
+
+    def score() -> Score:
+        """Each rank tests a part."""
+        assert test is not None, "a test needs images"
+        net.load(server.weights, server.buffers)
+        x, y = (tensor.tensor_split(team.size)[team.rank] for tensor in (test.x, test.y))
+        return Score.over(team.gather(trainer.evaluate(Images(x, y))))
+
+    def ask_for_score() -> Score:
+        team.say(TEST)
+        return score()
+
+    with assemble(ranks, stop or Stop()) as team:
+        team.share(server)
+        memories.folder = team.gather(memories.folder.resolve())[0]
+        if not team.leads:
+            while (word := team.say()) != END:
+                score() if word == TEST else play(word)
+            raise Dismissed(0)
+        for turn in range(resume.turn + 1 if resume else 1, scene.H + 1):
+            team.say(turn)
+            yield play(turn)
+        team.say(END)
 
 
 def _visit(

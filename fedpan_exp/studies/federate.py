@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from fedpan_exp.console import job, say
 from fedpan_exp.experiment import Experiment
-from fedpan_exp.federation import Checkpoints, Memories, federate
+from fedpan_exp.federation import Checkpoints, Memories, count_ranks, federate
 from fedpan_exp.stopping import Interrupted, Stop
 from fedpan_exp.studies.setup import make_world, note_partition, note_users
 from fedpan_exp.tracking.record import CHECKPOINT, Record
@@ -39,6 +39,9 @@ class Federate:
             say("resume", f"after round {rounds}, from its checkpoint")
 
         invited = scene.invited(len(clients))
+        ranks = count_ranks(experiment.ranks, invited, trainer.fabric.device)
+        if ranks > 1:
+            say("ranks", f"{ranks} processes with a thread each share the clients of a round")
         with job("federate", scene.H * invited, done=rounds * invited) as progress:
 
             def track(chosen: list[int]) -> Iterator[int]:
@@ -47,13 +50,12 @@ class Federate:
                     yield k
 
             algorithm, seed = experiment.algorithm, experiment.seed
-            run = federate(algorithm, trainer, clients, scene, seed, track, memories, resume, stop)
+            run = federate(algorithm, trainer, clients, scene, seed, track, memories, resume, stop, world.test, ranks)
             try:
                 for this in run:
                     rounds, server, metrics = this.index, this.server, this.metrics()
                     if experiment.evaluates(rounds):
-                        trainer.net.load(server.weights, server.buffers)
-                        score = trainer.evaluate(world.test)
+                        score = this.test()
                         metrics |= {"global/test_acc": score.accuracy, "global/test_loss": score.loss}
                     record.write(rounds, metrics)
                     records.append({"round": rounds, **metrics})
