@@ -20,7 +20,7 @@ from lightning.fabric.plugins.environments import LightningEnvironment
 from torch import distributed
 
 from fedpan_exp import torchrun
-from fedpan_exp.checks import require
+from fedpan_exp.checks import UserError, require
 from fedpan_exp.federation.team import Dismissed, Team
 from fedpan_exp.stopping import Stop
 
@@ -93,12 +93,11 @@ def _fork(size: int, stop: Stop) -> Iterator[Team]:
                 break
             fabric = _connect(rank, size, Path(folder) / "meeting")
             yield Team(stop, rank, size, fabric, helpers, leader if rank else None)
-        except Dismissed:
-            pass
-        except Exception:
+        except BaseException as error:
             if not rank:
                 raise
-            traceback.print_exc()  # rank 0 will see no more than an end
+            if not isinstance(error, Dismissed | UserError):  # rank 0 will say these, but of others see only the end
+                traceback.print_exc()
         finally:
             if rank:
                 os._exit(0)  # what else is open in this process belongs to rank 0
@@ -123,7 +122,7 @@ def _connect(rank: int, size: int, meeting: Path) -> Fabric:
 class _Forked(LightningEnvironment):
     """Tells Fabric that its processes are there already."""
 
-    creates_processes_externally = True  # type: ignore[assignment]
+    creates_processes_externally = True
 
     def __init__(self, rank: int):
         super().__init__()

@@ -2,8 +2,11 @@
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
 
 from torch import Tensor
 
@@ -15,38 +18,31 @@ from fedpan_exp.federation.joint import joint
 from fedpan_exp.federation.memories import Memories
 from fedpan_exp.federation.ranks import assemble, share_out
 from fedpan_exp.federation.scene import Scene
-from fedpan_exp.federation.team import Dismissed, Team
+from fedpan_exp.federation.team import Dismissed, label
 from fedpan_exp.stopping import Stop
 from fedpan_exp.training import Fit, LocalTrainer, Score
 
-TEST, END = -1, 0  # words of rank 0 to the others; any other is the number of a round
+TEST, END = -1, 0  # words of rank 0 to the others; any other is the number of a round, and whether clients remember
 
 
 class Divergence:
     """How far clients end from each other: the root mean square of |w_k - mean w|, as a running sum."""
 
     def __init__(self) -> None:
-        self._ways: Tensor | None = None
-        self._squares: Tensor | float = 0.0
-        self._clients = 0
+        self.ways: Tensor | None = None
+        self.squares: Tensor | float = 0.0
+        self.clients = 0
 
     def add(self, way: Tensor) -> None:
         """From where all of them started to where one of them ended; the vector is ours from now on."""
-        self._ways = way if self._ways is None else self._ways.add_(way)
-        self._squares += way.dot(way)
-        self._clients += 1
-
-    def join(self, team: Team) -> None:
-        """Take in the clients of the other ranks."""
-        assert self._ways is not None
-        team.add([self._ways])
-        squares, clients = zip(*team.gather((float(self._squares), self._clients)), strict=True)
-        self._squares, self._clients = sum(squares), sum(clients)
+        self.ways = way if self.ways is None else self.ways.add_(way)
+        self.squares += way.dot(way)
+        self.clients += 1
 
     def value(self) -> float:
-        assert self._ways is not None, "a round has at least one client"
-        mean = self._ways / self._clients
-        return math.sqrt(max(0.0, float(self._squares / self._clients - mean.dot(mean))))
+        assert self.ways is not None, "a round has at least one client"
+        mean = self.ways / self.clients
+        return math.sqrt(max(0.0, float(self.squares / self.clients - mean.dot(mean))))
 
 
 @dataclass
@@ -65,14 +61,18 @@ class Round:
     local_seconds: float = 0.0
     seconds: float = 0.0
 
-    def join(self, team: Team, order: Iterable[int]) -> None:
-        """Take in what the other ranks have measured; `order` is where each rank's clients belong in the round."""
-        own = (self.fits, self.local_scores, self.up_bytes, self.down_bytes, self.local_seconds)
-        fits, scores, up, down, seconds = zip(*team.gather(own), strict=True)
-        in_order = sorted(zip(order, sum(fits, []), strict=True), key=lambda pair: pair[0])
-        self.fits, self.local_scores = [fit for _, fit in in_order], sum(scores, [])
-        self.up_bytes, self.down_bytes, self.local_seconds = sum(up), sum(down), sum(seconds)
-        self.divergence.join(team)
+    def measured(self) -> tuple[Any, ...]:
+        """On one rank, to be told to the others."""
+        sums = (self.up_bytes, self.down_bytes, self.local_seconds, float(self.divergence.squares))
+        return (self.fits, self.local_scores, *sums)
+
+    def join(self, measured: Iterable[tuple[Any, ...]], order: Iterable[int]) -> None:
+        """Of all ranks; `order` is where the clients of one after the other belong in the round."""
+        fits, scores, *sums = zip(*measured, strict=True)
+        in_order = sorted(zip(order, chain(*fits), strict=True), key=lambda pair: pair[0])
+        self.fits, self.local_scores = [fit for _, fit in in_order], [*chain(*scores)]
+        self.up_bytes, self.down_bytes, self.local_seconds, self.divergence.squares = map(sum, sums)
+        self.divergence.clients = len(self.fits)
 
     def metrics(self) -> dict[str, float]:
         samples = sum(fit.samples for fit in self.fits)
@@ -133,29 +133,36 @@ def federate(
             if visit.memory:
                 memories[k] = {name: vector.cpu() for name, vector in visit.memory.items()}
 
-    def joint_uploads(this: Round) -> Iterator[Upload]:
-        """Each rank trains its share of the clients, with what rank 0 knows they remember."""
+    def joint_uploads(this: Round, lends: int) -> Iterator[Upload]:
+        """One for all ranks: each trains its share of the clients, with what rank 0 knows that they remember."""
         shares = share_out([clients.samples(k) for k in this.clients], team.size)
         chosen = [[this.clients[place] for place in share] for share in shares]
-        mine, others = chosen[team.rank], [k for rank, share in enumerate(chosen) if rank for k in share]
-        lent = team.hand_out([{}, *(memories.lend(share) for share in chosen[1:])])
+        lent = team.hand_out([memories.lend(share) for share in chosen]) if lends else {}
         if not team.leads:
             memories.borrow(lent)
-        seen = track(mine) if team.leads else mine
-        yield joint(uploads(this, seen), team, place=lambda: shares[team.rank][len(this.fits)])
-        for changes in team.hand_in({} if team.leads else memories.changes()):
-            memories.change(changes)
-        this.join(team, sum(shares, []))
-        if team.leads:
-            for _ in track(others):
-                pass
+        own = uploads(this, track(chosen[0]) if team.leads else chosen[team.rank])
 
-    def play(turn: int) -> Round:
+        def tell() -> tuple[Any, list[Tensor]]:
+            assert this.divergence.ways is not None
+            return (this.measured(), label(memories.changes())), [this.divergence.ways]
+
+        places = [*shares[team.rank], len(this.clients)]
+        upload, told = joint(own, team, lambda: places[len(this.fits)], tell)
+        measured, labels = zip(*told, strict=True)
+        this.join(measured, chain(*shares))
+        for changes in team.hand_in(memories.changes(), labels):
+            memories.change(changes)
+        yield upload
+        if team.leads:
+            deque(track([*chain(*chosen[1:])]), maxlen=0)
+
+    def play(turn: int, lends: int = False) -> Round:
         """One round, as every rank goes through it."""
         began = time.perf_counter()
         this = Round(turn, server, scene.chosen(len(clients), turn, seed), ask_for_score)
+        alone = team.size == 1
         try:
-            algorithm.aggregate(server, uploads(this, track(this.clients)) if team.size == 1 else joint_uploads(this))
+            algorithm.aggregate(server, uploads(this, track(this.clients)) if alone else joint_uploads(this, lends))
         except BaseException:
             memories.roll_back()
             raise
@@ -176,20 +183,19 @@ def federate(
         return Score.over(team.gather(trainer.evaluate(Images(x, y))))
 
     def ask_for_score() -> Score:
-        team.say(TEST)
+        team.say(TEST, False)
         return score()
 
     with assemble(ranks, stop or Stop()) as team:
         team.share(server)
         memories.folder = team.gather(memories.folder.resolve())[0]
         if not team.leads:
-            while (word := team.say()) != END:
-                score() if word == TEST else play(word)
+            while (words := team.say(END, False))[0] != END:
+                score() if words[0] == TEST else play(*words)
             raise Dismissed(0)
         for turn in range(resume.turn + 1 if resume else 1, scene.H + 1):
-            team.say(turn)
-            yield play(turn)
-        team.say(END)
+            yield play(*team.say(turn, bool(memories.clients())))
+        team.say(END, False)
 
 
 def _visit(

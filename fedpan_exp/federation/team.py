@@ -18,6 +18,7 @@ from fedpan_exp.stopping import Interrupted, Stop
 
 T = TypeVar("T")
 Parcel = Mapping[int, Memory | str]  # what clients remember: vectors, or the file that holds them
+Label = Mapping[int, Any]
 GLANCE = 0.0002  # seconds between two looks at whether the others have come
 LAST_WORDS = 1.0  # seconds until a process whose connection has closed can be asked what it died of
 
@@ -55,14 +56,14 @@ class Team:
             self._look_around()
             yield item
 
-    def say(self, word: int = 0) -> int:
-        """Rank 0's word, to all of them."""
+    def say(self, *words: int) -> list[int]:
+        """Rank 0's words, to all of them; the others say as many, which are not heard."""
         if self.size == 1:
-            return word
-        told = torch.tensor([word])
+            return list(words)
+        told = torch.tensor(words)
         with self._talking():
             distributed.broadcast(told, src=0)
-        return int(told)
+        return told.tolist()
 
     def gather(self, mine: T) -> list[T]:
         """What each of the ranks has, to all of them."""
@@ -74,14 +75,15 @@ class Team:
             distributed.all_gather_object(found, mine)
         return found
 
-    def add(self, vectors: Iterable[Tensor]) -> None:
-        """Each vector becomes its sum over the ranks, in place."""
+    def add(self, vectors: Sequence[Tensor]) -> None:
+        """Each vector becomes its sum over the ranks, in place; all in one exchange."""
         if self.fabric is None:
             return
+        whole = torch.cat(list(vectors))
         with self._talking():
-            for vector in vectors:
-                if len(vector):
-                    self.fabric.all_reduce(vector, reduce_op="sum")
+            self.fabric.all_reduce(whole, reduce_op="sum")
+        for vector, total in zip(vectors, whole.split([len(vector) for vector in vectors]), strict=True):
+            vector.copy_(total)
 
     def share(self, server: Server) -> None:
         """Everybody's server becomes rank 0's."""
@@ -98,21 +100,18 @@ class Team:
 
     def hand_out(self, parcels: Sequence[Parcel]) -> Parcel:
         """From rank 0 a parcel to each; returns one's own."""
-        if self.size == 1:
-            return parcels[0]
-        labels = [_label(parcel) for parcel in parcels] if self.leads else [{}] * self.size
-        label: list[Any] = [None]
+        labels = [label(parcel) for parcel in parcels] if self.leads else [{}] * self.size
+        mine: list[Any] = [None]
         with self._talking():
-            distributed.scatter_object_list(label, labels, src=0)
+            distributed.scatter_object_list(mine, labels, src=0)
             if not self.leads:
-                return _unpack(label[0], source=0)
+                return _unpack(mine[0], source=0)
             for rank in range(1, self.size):
                 _send(parcels[rank], rank)
         return parcels[0]
 
-    def hand_in(self, parcel: Parcel) -> list[Parcel]:
-        """From each a parcel to rank 0, one rank after the other; returns those of the others."""
-        labels = self.gather(_label(parcel))
+    def hand_in(self, parcel: Parcel, labels: Sequence[Label]) -> list[Parcel]:
+        """From each a parcel to rank 0, which has its label; returns those of the others."""
         with self._talking():
             if self.leads:
                 return [_unpack(labels[rank], rank) for rank in range(1, self.size)]
@@ -154,10 +153,12 @@ class Team:
 
 
 def _vectors(server: Server) -> dict[str, Tensor]:
-    return {"weights": server.weights, "buffers": server.buffers} | {k: v for k, v in server.memory.items() if v is not None}
+    return {"weights": server.weights, "buffers": server.buffers} | {
+        k: v for k, v in server.memory.items() if v is not None
+    }
 
 
-def _label(parcel: Parcel) -> dict[int, Any]:
+def label(parcel: Parcel) -> Label:
     """What a parcel holds, for whoever has to make room for it."""
     return {
         k: memory if isinstance(memory, str) else {name: (v.shape, v.dtype) for name, v in memory.items()}
@@ -172,7 +173,7 @@ def _send(parcel: Parcel, rank: int) -> None:
                 distributed.send(vector, rank)
 
 
-def _unpack(label: dict[int, Any], source: int) -> Parcel:
+def _unpack(label: Label, source: int) -> Parcel:
     parcel: dict[int, Memory | str] = {}
     for k, kinds in label.items():
         if isinstance(kinds, str):
