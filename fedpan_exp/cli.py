@@ -3,8 +3,10 @@
 import os
 import shlex
 import sys
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from fedpan_exp import torchrun
 from fedpan_exp.checks import Diverged, UserError
 from fedpan_exp.folders import CONF
 
@@ -34,9 +36,8 @@ def main() -> None:
         report(error)
         raise SystemExit(1) from None
     except KeyboardInterrupt as stop:
-        report(
-            UserError(f"interrupted; the same command goes on from there: {shlex.join(['fedpan-exp', *sys.argv[1:]])}")
-        )
+        why, words = getattr(stop, "reason", "interrupted"), shlex.join(["fedpan-exp", *sys.argv[1:]])
+        report(UserError(f"{why}; the same command goes on from there: {words}"))
         raise SystemExit(getattr(stop, "exit_code", 130)) from None
 
 
@@ -44,9 +45,13 @@ def compose_and_run() -> None:
     import hydra  # here, and not above, so that Ctrl-C while torch is loaded ends in one line, too
 
     from fedpan_exp import config
+    from fedpan_exp.console import console, errors
     from fedpan_exp.refusals import HYDRA_ERRORS, NOTHING_CHOSEN, one_line
 
     config.register()
+    if torchrun.is_launched():
+        torchrun.connect()
+        console.quiet = errors.quiet = torchrun.rank() > 0
     try:
         if not _look_ahead(sys.argv[1:]):
             return
@@ -64,6 +69,8 @@ def _look_ahead(words: list[str]) -> bool:
     is_sweep = flags or planned or any(word.startswith(("sweeps=", "hydra.mode=")) for word in words)
     if not is_sweep or flags - {"-m", "--multirun"}:  # Hydra's other flags only ask for words
         return True
+    if torchrun.is_launched():
+        raise UserError("torchrun must be given one run: for sweeps and plans leave it out, or start one for each job")
     from hydra.core.global_hydra import GlobalHydra
 
     from fedpan_exp.sweep import Course, Refused, read_jobs
@@ -103,6 +110,9 @@ def run(cfg: "DictConfig") -> float | None:
         settings: Any = OmegaConf.to_container(cfg, resolve=True)
         if experiment.plan:
             raise UserError("plan must be given on the command line, as plan=true")
+        if torchrun.rank():
+            assist(experiment, settings)
+            return None
         irrelevant, words = experiment.study.irrelevant, hydra.overrides.task
         record = Record(settings, experiment.logger, irrelevant, words, draw, experiment.pans_off)
         if hydra.mode == RunMode.RUN:
@@ -133,6 +143,17 @@ def perform(experiment: "Experiment", record: "Record") -> float | None:
         last5 = conclude(record)
         stop.end_if_asked()  # the run was about to end anyway; a sweep goes no further
         return last5
+
+
+def assist(experiment: "Experiment", settings: dict[str, Any]) -> None:
+    """As one of torchrun's processes that help the first: the same work, but what it would record is thrown away."""
+    from fedpan_exp.stopping import polite_stop
+    from fedpan_exp.tracking.logger import LoggerSettings
+    from fedpan_exp.tracking.record import Record
+
+    with TemporaryDirectory() as folder, polite_stop() as stop:
+        record = Record({**settings, "runs": folder}, LoggerSettings(), experiment.study.irrelevant)
+        experiment.study.run(experiment, record, stop)
 
 
 def perform_in_sweep(experiment: "Experiment", record: "Record", number: int) -> float | None:

@@ -10,7 +10,7 @@ from omegaconf import MISSING
 from fedpan_exp.algorithms import FedAvg
 from fedpan_exp.checks import require, require_choice
 from fedpan_exp.data import DatasetSettings
-from fedpan_exp.federation import CheckpointSettings, Scene
+from fedpan_exp.federation import CheckpointSettings, Scene, check_ranks
 from fedpan_exp.models import ModelSettings, Network, Pan, encodings, initialise
 from fedpan_exp.probes import PROBES
 from fedpan_exp.randomness import stream
@@ -37,6 +37,7 @@ class Experiment:
     probe_every: int = 0  # rounds; 0: the last one only
     fidelity: str = "paper"
     scale: str = "paper"
+    ranks: str = "auto"  # processes that share the clients of a round
     runs: str = "runs"  # where run folders go
     rerun: bool = False
     plan: bool = False
@@ -47,6 +48,7 @@ class Experiment:
         for probe in self.probes:
             require_choice("probes", probe, PROBES)
         require(self.probe_every >= 0, "probe_every", "at least 0", self.probe_every)
+        check_ranks(self.ranks)
 
     def network(self) -> Network:
         """The network with its initial weights: the same for every algorithm and PAN setting of a seed."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from fedpan_exp.atomic import read_lines
 from fedpan_exp.console import clock, console, job, say
-from fedpan_exp.federation import federate
+from fedpan_exp.federation import count_ranks, federate
 from fedpan_exp.studies.setup import make_world
 from fedpan_exp.sweep import Job, distinct
 from fedpan_exp.tracking.ledger import Entry, entries
@@ -102,7 +102,9 @@ def _recorded(entry: Entry) -> Cost | None:
 def _timed(one: Job) -> Cost:
     experiment = one.experiment
     world = make_world(experiment)
-    rounds = federate(experiment.algorithm, world.trainer, world.clients, experiment.fl_scene, experiment.seed)
+    algorithm, trainer, clients, scene = experiment.algorithm, world.trainer, world.clients, experiment.fl_scene
+    ranks = count_ranks(experiment.ranks, scene.invited(len(clients)), trainer.fabric.device)
+    rounds = federate(algorithm, trainer, clients, scene, experiment.seed, ranks=ranks)
     *_, last = islice(rounds, ROUNDS)
     metrics = last.metrics()
     return Cost(last.seconds, _sent(metrics), len(json.dumps(metrics)), last.server.weights.nbytes)

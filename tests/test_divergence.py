@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from conftest import PLAIN_PIXELS, clients_of, random_images, trainer_of
-from fedpan_exp.federation import Kept
+from fedpan_exp.algorithms import FedAvg
+from fedpan_exp.federation import Kept, Scene, federate
 from fedpan_exp.models import Pan
 from fedpan_exp.models.mlp import MLP
 from fedpan_exp.models.resnet import ResNet
@@ -70,6 +71,21 @@ def test_gradient_variance_is_that_of_whole_client_gradients_at_the_mean_model()
     expected = (stacked - stacked.mean(0)).square().sum((1, 2))
     assert [one["head"] for one in each] == pytest.approx(expected.tolist(), rel=1e-4)
     assert sum(one["head"] for one in each) / 3 == pytest.approx(stacked.var(0, correction=0).sum().item(), rel=1e-4)
+
+
+def test_a_round_keeps_the_models_of_its_clients_whoever_trained_them():
+    def kept(ranks):
+        trainer, clients = world((10, 30, 20))
+        scene = Scene(K=3, R=1.0, E=1, H=2, B=8)
+        *_, last = federate(FedAvg(), trainer, clients, scene, 0, ranks=ranks, keeps=lambda turn: turn == 2)
+        return last
+
+    alone, together = kept(1), kept(2)
+    torch.testing.assert_close(alone.kept.mean.weights, alone.server.weights)
+    assert len(alone.kept.locals) == 3
+    for one, other in zip(alone.kept.locals, together.kept.locals, strict=True):
+        torch.testing.assert_close(one.weights, other.weights)
+    torch.testing.assert_close(alone.kept.before.weights, together.kept.before.weights)
 
 
 def test_layers_go_by_the_names_a_reader_knows():

@@ -11,6 +11,7 @@ HALL = {
     "folders",
     "atomic",
     "stopping",
+    "torchrun",
 }  # open to all, import nothing but each other
 DOORS = {
     "__init__": {"torchvision_guard"},

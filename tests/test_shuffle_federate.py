@@ -64,11 +64,11 @@ def test_a_shuffle_changes_what_a_client_computes_only_with_pans(pan, changes):
     assert torch.allclose(trainer.net(x), before, atol=1e-5) != changes
 
 
-def rounds(algorithm, N_sf, P_sf=0.5):
+def rounds(algorithm, N_sf, P_sf=0.5, ranks=1):
     clients, trainer = clients_of(random_images(60), [20, 40]), trainer_of(NETS["resnet"](OFF))
     if N_sf is not None:
         clients = ShufflingClients(clients, trainer, N_sf, P_sf)
-    *_, last = federate(ALGORITHMS[algorithm](), trainer, clients, SCENE, seed=0)
+    *_, last = federate(ALGORITHMS[algorithm](), trainer, clients, SCENE, seed=0, ranks=ranks)
     return last.server.weights.clone()
 
 
@@ -77,6 +77,10 @@ def test_no_shuffles_are_federate_bit_for_bit_and_shuffles_are_not(algorithm):
     plain = rounds(algorithm, None)
     assert torch.equal(rounds(algorithm, 0.0), plain)
     assert not torch.allclose(rounds(algorithm, 3.0), plain, atol=1e-4)
+
+
+def test_shuffles_are_the_same_whoever_trains_a_client():
+    torch.testing.assert_close(rounds("fedavg", 3.0, ranks=2), rounds("fedavg", 3.0), atol=1e-5, rtol=1e-4)
 
 
 def test_shuffles_come_as_often_as_expected(monkeypatch):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 from fedpan_exp.algorithms import Server
 from fedpan_exp.console import job, say
 from fedpan_exp.experiment import Experiment
-from fedpan_exp.federation import Checkpoints, Memories, federate
+from fedpan_exp.federation import Checkpoints, Memories, count_ranks, federate
 from fedpan_exp.probes import PROBES, make_probes, measure
 from fedpan_exp.stopping import Interrupted, Stop
 from fedpan_exp.studies.setup import World, make_world, note_partition, note_users
@@ -51,6 +51,9 @@ def train_globally(experiment: Experiment, world: World, record: Record, stop: S
         say("resume", f"after round {rounds}, from its checkpoint")
 
     invited = scene.invited(len(clients))
+    ranks = count_ranks(experiment.ranks, invited, trainer.fabric.device)
+    if ranks > 1:
+        say("ranks", f"{ranks} processes with a thread each share the clients of a round")
     with job("federate", scene.H * invited, done=rounds * invited) as progress:
 
         def track(chosen: list[int]) -> Iterator[int]:
@@ -58,14 +61,15 @@ def train_globally(experiment: Experiment, world: World, record: Record, stop: S
                 record.beat()
                 yield k
 
-        algorithm, seed = experiment.algorithm, experiment.seed
-        run = federate(algorithm, trainer, clients, scene, seed, track, memories, resume, stop, experiment.probes_at)
+        algorithm, seed, keeps = experiment.algorithm, experiment.seed, experiment.probes_at
+        run = federate(
+            algorithm, trainer, clients, scene, seed, track, memories, resume, stop, world.test, ranks, keeps
+        )
         try:
             for this in run:
                 rounds, server, metrics = this.index, this.server, this.metrics()
                 if experiment.evaluates(rounds):
-                    trainer.net.load(server.weights, server.buffers)
-                    score = trainer.evaluate(world.test)
+                    score = this.test()
                     metrics |= {"global/test_acc": score.accuracy, "global/test_loss": score.loss}
                 if this.kept:
                     metrics |= measure(probes, this.kept)

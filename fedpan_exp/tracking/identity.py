@@ -12,6 +12,7 @@ from typing import Any
 NOT_SCIENCE = (
     *(
         "logger",
+        "ranks",
         "runs",
         "rerun",
         "plan",
