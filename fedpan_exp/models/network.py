@@ -75,6 +75,11 @@ def norm_layer(kind: str, channels: int) -> nn.Module:
     return nn.GroupNorm(groups, channels)
 
 
+def beside_norm(kind: str, side: str = "after") -> str:
+    """Where an encoding lies, in words: none, after bn, before gn8."""
+    return kind if kind == "none" else f"{side} {kind}"
+
+
 def check_norm(kind: str) -> None:
     known = re.fullmatch(r"none|bn|gn[1-9]\d*", kind) is not None
     require(known, "model.norm", "none, bn or gn<groups> (gn1, gn8, ...)", kind)

@@ -57,7 +57,7 @@ class PositionEncoding(nn.Module):
     ):
         super().__init__()
         self.layer, self.neurons, self.mode, self.T = layer, neurons, mode, T
-        self.norm = norm  # where it lies: none, after bn, before gn8, ...
+        self.norm = norm  # and on which side of it: none, after bn, before gn8
         wave = A * ENCODINGS[encoding](neurons, T)
         self.neutral = mode == "off" or not bool(wave.any())
         self.shared = _sharing(wave)  # how many neurons have each of its values

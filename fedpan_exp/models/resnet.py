@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from fedpan_exp.checks import require
-from fedpan_exp.models.network import ModelSettings, Network, Shape, check_norm, norm_layer
+from fedpan_exp.models.network import ModelSettings, Network, Shape, beside_norm, check_norm, norm_layer
 from fedpan_exp.models.position import Pan
 from fedpan_exp.neurons.layout import Layout
 
@@ -34,13 +34,12 @@ class ResNet(Network):
     def __init__(self, channels: int, width: int, blocks: int, classes: int, norm: str, pan: Pan):
         super().__init__()
         self.body, self.layout, self.outputs = nn.Sequential(), Layout(), {}
-        place = norm if norm == "none" else f"after {norm}"
         stream = self.layout.group("stage1", width)
         stem = ConvNorm(channels, width, kernel=3, stride=1, norm=norm)
         stem.state_layout(self.layout, "body.stem", None, stream)
         self.body.add_module("stem", stem)
         if pan.placement == "paper":
-            self.body.add_module("pe", pan.encode("stem", width, place))
+            self.body.add_module("pe", pan.encode("stem", width, beside_norm(norm)))
         self.body.add_module("relu", nn.ReLU())
         for stage in (1, 2, 3):
             for index in range(1, blocks + 1):
@@ -64,7 +63,7 @@ class BasicBlock(nn.Module):
     def __init__(self, name: str, fan_in: int, fan_out: int, norm: str, pan: Pan):
         super().__init__()
         stride = 1 if fan_in == fan_out else 2
-        place = norm if norm == "none" else f"after {norm}"
+        place = beside_norm(norm)
         self.unit1 = ConvNorm(fan_in, fan_out, 3, stride, norm)
         self.pe1 = pan.encode(f"{name}.unit1", fan_out, place)
         self.relu = nn.ReLU()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from fedpan_exp.checks import ConfigError, require
-from fedpan_exp.models.network import ModelSettings, Network, Shape, check_norm, norm_layer
+from fedpan_exp.models.network import ModelSettings, Network, Shape, beside_norm, check_norm, norm_layer
 from fedpan_exp.models.position import Pan
 from fedpan_exp.neurons.layout import Layout
 
@@ -47,7 +47,7 @@ class VGG(Network):
         self.body, self.layout, self.outputs = nn.Sequential(), Layout(), {}
         channels, height, width = shape
         encodings_first = pan.placement == "authors"  # the released code: before the norm
-        place = norm if norm == "none" else f"{'before' if encodings_first else 'after'} {norm}"
+        place = beside_norm(norm, "before" if encodings_first else "after")
         before: str | None = None
         i = pools = 0
         for word in convs:

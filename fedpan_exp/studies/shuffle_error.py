@@ -31,7 +31,7 @@ class ShuffleError:
     T: list[float] = field(default_factory=list)
     encoding: str = "sine"
     P_sf: float = 0.1
-    samples: int = 16
+    samples: int = 8
     repeats: int = 5
     initialisation: str = "he"
     irrelevant: ClassVar[tuple[str, ...]] = (
