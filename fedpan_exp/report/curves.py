@@ -11,7 +11,18 @@ from fedpan_exp.atomic import read_lines, write_whole
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#666666"  # told apart by colour-blind readers too
 
 
-def draw(folder: Path) -> Path | None:
+def draw_epochs(folder: Path) -> Path | None:
+    """Of training at one place."""
+    return draw(folder, turn="epoch", trained="training", tested="test", losses="loss: cross entropy")
+
+
+def draw(
+    folder: Path,
+    turn: str = "round",
+    trained: str = "training (local)",
+    tested: str = "test (global model)",
+    losses: str = "loss: local as the algorithm has it, test as cross entropy",
+) -> Path | None:
     """metrics.jsonl -> curves.png; None where there is nothing to draw."""
     path = folder / "metrics.jsonl"
     records = read_lines(path) if path.exists() else []
@@ -20,7 +31,7 @@ def draw(folder: Path) -> Path | None:
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     accuracy = _series(records, "global/test_acc", scale=100)
-    _line(left, accuracy, BLUE, "global model")
+    _line(left, accuracy, BLUE, "global model" if turn == "round" else tested)
     for name, label, style in (
         ("local/pre_acc", "local, before", ":"),
         ("local/post_acc", "local, after", "--"),
@@ -29,11 +40,11 @@ def draw(folder: Path) -> Path | None:
     if accuracy[1]:
         best = max(accuracy[1])
         left.set_title(f"test accuracy: best {best:.2f}%, last {accuracy[1][-1]:.2f}%", fontsize=10)
-    left.set(xlabel="round", ylabel="accuracy (%)")
-    _line(right, _series(records, "train/loss"), ORANGE, "training (local)")
-    _line(right, _series(records, "global/test_loss"), BLUE, "test (global model)")
-    right.set(xlabel="round", ylabel="loss")
-    right.set_title("loss: local as the algorithm has it, test as cross entropy", fontsize=10)
+    left.set(xlabel=turn, ylabel="accuracy (%)")
+    _line(right, _series(records, "train/loss"), ORANGE, trained)
+    _line(right, _series(records, "global/test_loss"), BLUE, tested)
+    right.set(xlabel=turn, ylabel="loss")
+    right.set_title(losses, fontsize=10)
     for axes in (left, right):
         axes.grid(alpha=0.3)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -8,6 +8,7 @@ import yaml
 from fedpan_exp.report import curves, partition
 
 PICTURES: dict[str, list[Callable[[Path], object]]] = {
+    "centralize": [curves.draw_epochs],
     "federate": [curves.draw, partition.draw],
     "partition": [partition.draw],
 }

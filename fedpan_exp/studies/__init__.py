@@ -2,7 +2,8 @@
 
 from typing import Any
 
+from fedpan_exp.studies.centralize import Centralize
 from fedpan_exp.studies.federate import Federate
 from fedpan_exp.studies.partition import Partition
 
-STUDIES: dict[str, Any] = {"federate": Federate, "partition": Partition}
+STUDIES: dict[str, Any] = {"centralize": Centralize, "federate": Federate, "partition": Partition}

@@ -15,10 +15,15 @@ from fedpan_exp.tracking.record import Record
 from fedpan_exp.training import Classifier, LocalTrainer
 
 
-def load_and_split(experiment: Experiment) -> tuple[Data, Split]:
+def load(experiment: Experiment) -> Data:
     data = experiment.dataset.load(experiment.seed)
     drawn = f", of {len(data.users):,} users" if data.users else ""
     say("data", f"{experiment.dataset.name}: {len(data.train):,} training and {len(data.test):,} test images{drawn}")
+    return data
+
+
+def load_and_split(experiment: Experiment) -> tuple[Data, Split]:
+    data = load(experiment)
     scene = experiment.fl_scene
     parts = split(data.train.y, scene.rule(), experiment.seed, data.train.users)
     say("clients", f"{describe_split(parts)}, {scene.partition}; {scene.invited(len(parts.parts))} a round")
@@ -57,14 +62,18 @@ def make_world(experiment: Experiment) -> World:
     scene, net = experiment.fl_scene, experiment.network()
     describe_network(experiment, net)
     data, split = load_and_split(experiment)
-    fabric = experiment.fabric.make()
-    say("device", f"{fabric.device}, {torch.get_num_threads()} threads, precision {experiment.fabric.precision}")
-    pixels = experiment.dataset.pixels(fabric.device)
-    trainer = LocalTrainer(fabric, Classifier(net, experiment.training), pixels)
-    clients = Clients(data.train.to(fabric.device), pixels, split.parts, scene.local_test, experiment.seed)
+    trainer = make_trainer(experiment, net)
+    device = trainer.fabric.device
+    clients = Clients(data.train.to(device), trainer.pixels, split.parts, scene.local_test, experiment.seed)
     if trainer.has_batch_norm:
         check_batch_norm([len(part) for part in clients.train], scene.B)
-    return World(data, split, trainer, clients, data.test.to(fabric.device))
+    return World(data, split, trainer, clients, data.test.to(device))
+
+
+def make_trainer(experiment: Experiment, net: Network) -> LocalTrainer:
+    fabric = experiment.fabric.make()
+    say("device", f"{fabric.device}, {torch.get_num_threads()} threads, precision {experiment.fabric.precision}")
+    return LocalTrainer(fabric, Classifier(net, experiment.training), experiment.dataset.pixels(fabric.device))
 
 
 def describe_split(split: Split) -> str:

@@ -22,7 +22,7 @@ NOT_SCIENCE = (
         "dataset.root",
         "fl_scene.client_memory",
     ),
-    *("fidelity", "scale", "model.lr", "model.authors_lr", "dataset.authors_lr", "dataset.B"),
+    *("fidelity", "scale", "model.lr", "model.authors_lr", "dataset.authors_lr", "dataset.B", "dataset.epochs"),
 )
 
 
@@ -33,8 +33,9 @@ def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = ()) -> str:
         *sections, key = name.split(".")
         reduce(dict.__getitem__, sections, science).pop(key)
     unused = {"alpha": "dirichlet", "shards": "shards"}  # settings that other partitions do not look at
-    for key in (key for key, kind in unused.items() if kind not in science["fl_scene"]["partition"]):
-        science["fl_scene"].pop(key)
+    for key, kind in unused.items():
+        if "fl_scene" in science and kind not in science["fl_scene"]["partition"]:
+            science["fl_scene"].pop(key)
     if "pan" in science and is_off(science["pan"]):
         science["pan"] = "off"  # whatever A, T and mode: the same plain network
     return blake2b(json.dumps(science, sort_keys=True).encode(), digest_size=4).hexdigest()
