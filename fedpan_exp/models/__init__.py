@@ -1,6 +1,6 @@
 """One file per family of networks; the settings dataclass of each is its config schema and builds it."""
 
-from fedpan_exp.models.activations import activations, check_layers, watch
+from fedpan_exp.models.activations import POSITIONS, activations, check_layers, watch
 from fedpan_exp.models.mlp import MLPSettings
 from fedpan_exp.models.network import ModelSettings, Network, initialise
 from fedpan_exp.models.position import Pan, PositionEncoding, encodings, silent_layers
@@ -11,6 +11,7 @@ MODELS: dict[str, type[ModelSettings]] = {"mlp": MLPSettings, "vgg": VGGSettings
 
 __all__ = [
     "MODELS",
+    "POSITIONS",
     "ModelSettings",
     "Network",
     "Pan",

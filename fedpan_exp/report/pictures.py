@@ -5,12 +5,14 @@ from pathlib import Path
 
 import yaml
 
-from fedpan_exp.report import curves, partition
+from fedpan_exp.report import curves, fusion, partition, shuffle_test
 
 PICTURES: dict[str, list[Callable[[Path], object]]] = {
     "centralize": [curves.draw_epochs],
     "federate": [curves.draw, partition.draw],
+    "fusion": [fusion.draw],
     "partition": [partition.draw],
+    "shuffle_test": [shuffle_test.draw],
 }
 
 

@@ -1,6 +1,7 @@
 """Training at one place, as several studies need it: the data in a hand or two, a network, its test accuracy."""
 
 import math
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from fedpan_exp.checks import require, require_choice
 from fedpan_exp.console import Job, console, say
 from fedpan_exp.data import Clients, Images
 from fedpan_exp.experiment import Experiment
-from fedpan_exp.models import Network
+from fedpan_exp.models import Network, initialise
 from fedpan_exp.randomness import stream
 from fedpan_exp.stopping import Stop
 from fedpan_exp.studies.setup import check_batch_norm, describe_network, load, make_trainer
@@ -63,6 +64,14 @@ class Site:
         self.twin.load_state_dict(state)
         return self.judge.evaluate(self.test)
 
+    @torch.inference_mode()
+    def logits(self, state: Mapping[str, Tensor]) -> Tensor:
+        """[test images, classes]"""
+        self.twin.load_state_dict(state)
+        self.twin.eval()
+        batches = self.test.x.split(self.judge.evaluation_batch(self.test))
+        return torch.cat([self.judge.net(self.judge.pixels.clean(x)) for x in batches])
+
 
 def make_site(experiment: Experiment, parts: int = 1) -> Site:
     twin = experiment.network()
@@ -77,21 +86,29 @@ def make_site(experiment: Experiment, parts: int = 1) -> Site:
     return Site(experiment, clients, data.test.to(device), judge)
 
 
+def hold(experiment: Experiment, record: Record) -> None:
+    record.hold()
+    if experiment.rerun:
+        shutil.rmtree(record.folder / CHECKPOINT, ignore_errors=True)
+
+
 def checkpoint_of(record: Record, k: int = 0) -> Path:
     return record.folder / CHECKPOINT / f"net{k}.safetensors"
 
 
 def train_network(
     site: Site,
-    net: Network,
     record: Record,
     stop: Stop,
     k: int = 0,
     note: Callable[[int, float, Score], None] = lambda epoch, loss, score: None,
-) -> Score:
-    """On the k-th part of the data, tested after every epoch; returns the last score."""
+) -> dict[str, Tensor]:
+    """A network of its own on the k-th part of the data, tested after every epoch, which `note` hears of."""
     experiment, settings = site.experiment, site.experiment.study
     training, path = settings.training(experiment.training), checkpoint_of(record, k)
+    net = experiment.network()
+    if k:
+        initialise(net, stream(experiment.seed, "weights", k))
     done = epochs_done(path)
     batches = Epochs(site.clients, k, settings.B, site.judge.has_batch_norm, stop, record.beat)
     say("training", f"{settings.optimizer}, lr {training.lr:g}, {settings.epochs} epochs of {len(batches):,} batches")
@@ -108,4 +125,4 @@ def train_network(
         return {"loss": loss, "accuracy": score.accuracy}
 
     train(Classifier(net, training, settings.optimizer), batches, settings.epochs, path, experiment.fabric, tell)
-    return site.score(net.state_dict())
+    return {name: tensor.detach() for name, tensor in net.state_dict().items()}

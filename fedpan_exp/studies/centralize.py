@@ -1,12 +1,11 @@
 """Train on all the data at one place: what a federation could reach at best."""
 
-import shutil
 import time
 from dataclasses import dataclass
 
 from fedpan_exp.experiment import Experiment
 from fedpan_exp.stopping import Stop
-from fedpan_exp.studies.central import Central, checkpoint_of, make_site, train_network
+from fedpan_exp.studies.central import Central, checkpoint_of, hold, make_site, train_network
 from fedpan_exp.tracking.record import Record
 from fedpan_exp.training import Score, epochs_done
 
@@ -19,10 +18,8 @@ class Centralize(Central):
 
     def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
         site = make_site(experiment)
-        record.hold()
+        hold(experiment, record)
         path = checkpoint_of(record)
-        if experiment.rerun:
-            shutil.rmtree(path.parent, ignore_errors=True)
         lines = (record.folder / "metrics.jsonl").read_bytes().splitlines(keepends=True) if path.exists() else []
         done = epochs_done(path)
         if len(lines) < done:  # records that belong to the checkpoint are missing
@@ -39,9 +36,8 @@ class Centralize(Central):
             tested.append(score.accuracy)
             assert record.position  # on disk now: the checkpoint of this epoch counts on the line
 
-        net = experiment.network()
         try:
-            train_network(site, net, record, stop, note=note)
+            state = train_network(site, record, stop, note=note)
         finally:
             if tested:
                 record.summarise(
@@ -51,4 +47,4 @@ class Centralize(Central):
                         "summary/final_acc": tested[-1],
                     }
                 )
-        record.save_weights(net.state_dict())
+        record.save_weights(state)
