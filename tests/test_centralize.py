@@ -15,7 +15,7 @@ from fedpan_exp.models import Network, Pan, initialise
 from fedpan_exp.models.mlp import MLPSettings
 from fedpan_exp.randomness import stream
 from fedpan_exp.stopping import Stop
-from fedpan_exp.training import Classifier, Epochs, FabricSettings, Training, epochs_done, train
+from fedpan_exp.training import Classifier, Epochs, FabricSettings, Keeper, Training, begun, train
 
 SMALL = ("study=centralize", "dataset=digits", "model.width=16", "model.depth=1", "training.warmup_length=5")
 CPU = FabricSettings(accelerator="cpu")
@@ -31,6 +31,11 @@ def epochs_of(samples: int = 50, B: int = 16, skip_single: bool = False) -> Epoc
     return Epochs(clients_of(random_images(samples), [samples]), 0, B, skip_single, Stop(), lambda: None)
 
 
+def keeper(folder: Path, heard: list | None = None) -> Keeper:
+    words = [] if heard is None else heard
+    return Keeper(folder / "net.safetensors", lambda *told: words.append(told) or {}, lambda: 0)
+
+
 def lines(run: Path) -> list[dict]:
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
@@ -43,7 +48,7 @@ def without_times(run: Path) -> list[dict]:
 def test_lightnings_trainer_takes_the_steps_of_our_own(settings, tmp_path):
     ours, net = trainer_of(small_net(), settings), small_net()
     heard = []
-    train(Classifier(net, settings), epochs_of(), 1, tmp_path / "net", CPU, lambda *words: heard.append(words) or {})
+    train(Classifier(net, settings), epochs_of(), 1, keeper(tmp_path, heard), CPU)
     clients = clients_of(random_images(50), [50])
     fit = ours.fit(
         clients.batches(0, 1, 1, 16), 1, lambda x, y: torch.nn.functional.cross_entropy(ours.net(x), y), lambda: None
@@ -55,7 +60,7 @@ def test_lightnings_trainer_takes_the_steps_of_our_own(settings, tmp_path):
 
 def test_adam_steps_are_adams(tmp_path):
     settings, net = Training(lr=1e-3, warmup="none"), small_net()
-    train(Classifier(net, settings, "adam"), epochs_of(16), 1, tmp_path / "net", CPU, lambda *_: {})
+    train(Classifier(net, settings, "adam"), epochs_of(16), 1, keeper(tmp_path), CPU)
     for name, tensor in small_net().state_dict().items():  # the first step of Adam is lr in every direction
         step = (net.state_dict()[name] - tensor).abs()
         assert step.max() <= 1e-3 * (1 + 1e-3)
@@ -67,7 +72,7 @@ def test_every_epoch_has_its_own_order_and_single_samples_are_skipped_for_batch_
     assert [len(y) for _, y in batches] == [16, 16, 1]
     assert len(batches) == 3
     first = torch.cat([y for _, y in batches])
-    batches.epoch = 2
+    batches.turn_to(2)
     assert not torch.equal(torch.cat([y for _, y in batches]), first)
     batches = epochs_of(33, 16, skip_single=True)
     assert [len(y) for _, y in batches] == [16, 16]
@@ -77,7 +82,7 @@ def test_every_epoch_has_its_own_order_and_single_samples_are_skipped_for_batch_
 def test_a_loss_that_is_not_finite_ends_it(tmp_path):
     module = Classifier(small_net(), Training(lr=1e30, warmup="none"))
     with pytest.raises(Diverged, match=r"diverged in epoch 1: the training loss is nan; try a smaller study\.lr"):
-        train(module, epochs_of(), 3, tmp_path / "net", CPU, lambda *_: {})
+        train(module, epochs_of(), 3, keeper(tmp_path), CPU)
 
 
 def test_a_run_learns_and_leaves_records_weights_and_a_picture_and_no_more(command):
@@ -107,7 +112,7 @@ def test_an_interrupted_run_goes_on_to_the_same_numbers(command, monkeypatch):
 
     def heed_a_while(stop, items):
         for i, item in enumerate(heed(stop, items)):
-            if len(done := list(Path("runs").glob("*/checkpoint/*"))) and i == 5 and epochs_done(done[0]) == 2:
+            if len(done := list(Path("runs").glob("*/checkpoint/*"))) and i == 5 and begun(done[0]).epochs == 2:
                 stop.asked = signal.SIGTERM
             yield item
 
@@ -130,7 +135,7 @@ def test_an_interrupted_run_goes_on_to_the_same_numbers(command, monkeypatch):
 def test_a_damaged_checkpoint_is_passed_over(tmp_path, capsys):
     path = tmp_path / "net0.safetensors"
     path.write_bytes(b"no tensors")
-    assert epochs_done(path) == 0
+    assert begun(path) == (0, 0)
     assert "is passed over" in capsys.readouterr().err
     assert not path.exists()
 
@@ -171,5 +176,5 @@ def test_what_cannot_be_trained_is_refused(word, message):
 
 def test_lightning_speaks_as_before_afterwards(tmp_path):
     level = logging.getLogger("lightning.pytorch").level
-    train(Classifier(small_net(), Training()), epochs_of(), 1, tmp_path / "net", CPU, lambda *_: {})
+    train(Classifier(small_net(), Training()), epochs_of(), 1, keeper(tmp_path), CPU)
     assert logging.getLogger("lightning.pytorch").level == level

@@ -11,15 +11,15 @@ import torch
 from torch import Tensor
 
 from fedpan_exp.checks import require, require_choice
-from fedpan_exp.console import Job, console, say
+from fedpan_exp.console import Job, console, say, warn
 from fedpan_exp.data import Clients, Images
 from fedpan_exp.experiment import Experiment
 from fedpan_exp.models import Network, initialise
 from fedpan_exp.randomness import stream
 from fedpan_exp.stopping import Stop
-from fedpan_exp.studies.setup import check_batch_norm, describe_network, load, make_trainer
+from fedpan_exp.studies.setup import describe_network, load, make_trainer
 from fedpan_exp.tracking.record import CHECKPOINT, Record
-from fedpan_exp.training import Classifier, Epochs, LocalTrainer, Score, Training, epochs_done, train
+from fedpan_exp.training import Classifier, Epochs, Keeper, LocalTrainer, Score, Training, begun, train
 
 ADAM_LR = 3e-4  # the paper's
 
@@ -79,10 +79,12 @@ def make_site(experiment: Experiment, parts: int = 1) -> Site:
     data = load(experiment)
     judge = make_trainer(experiment, twin)
     order = torch.randperm(len(data.train), generator=stream(experiment.seed, "parts"))
-    device, settings = judge.fabric.device, experiment.study
+    device, B = judge.fabric.device, experiment.study.B
     clients = Clients(data.train.to(device), judge.pixels, order.tensor_split(parts), 0.0, experiment.seed)
     if judge.has_batch_norm:
-        check_batch_norm([len(part) for part in clients.train], settings.B)
+        require(B >= 2, "study.B", "at least 2 for a network with BatchNorm", B)
+        if any(len(part) % B == 1 for part in clients.train):
+            warn("the last batch of an epoch has one sample; it is skipped, because of BatchNorm")
     return Site(experiment, clients, data.test.to(device), judge)
 
 
@@ -109,9 +111,11 @@ def train_network(
     net = experiment.network()
     if k:
         initialise(net, stream(experiment.seed, "weights", k))
-    done = epochs_done(path)
+    done = begun(path).epochs
     batches = Epochs(site.clients, k, settings.B, site.judge.has_batch_norm, stop, record.beat)
-    say("training", f"{settings.optimizer}, lr {training.lr:g}, {settings.epochs} epochs of {len(batches):,} batches")
+    which = f"network {k + 1} of {len(site.clients)}, " if len(site.clients) > 1 else ""
+    how = f"{settings.optimizer}, lr {training.lr:g}, {settings.epochs} epochs of {len(batches):,} batches"
+    say("training", which + how)
     if done:
         say("resume", f"after epoch {done}, from its checkpoint")
     progress = None if console.is_terminal else Job(settings.epochs, None, "train", settings.epochs, done)
@@ -124,5 +128,6 @@ def train_network(
             progress.note(f"epoch {epoch}/{settings.epochs}  loss {loss:.4f}  accuracy {score.accuracy:.2%}")
         return {"loss": loss, "accuracy": score.accuracy}
 
-    train(Classifier(net, training, settings.optimizer), batches, settings.epochs, path, experiment.fabric, tell)
+    keeper = Keeper(path, tell, lambda: record.position)
+    train(Classifier(net, training, settings.optimizer), batches, settings.epochs, keeper, experiment.fabric)
     return {name: tensor.detach() for name, tensor in net.state_dict().items()}

@@ -3,13 +3,13 @@
 import time
 from dataclasses import dataclass
 
+from fedpan_exp.console import warn
 from fedpan_exp.experiment import Experiment
 from fedpan_exp.stopping import Stop
 from fedpan_exp.studies.central import Central, checkpoint_of, hold, make_site, train_network
+from fedpan_exp.studies.setup import accuracies
 from fedpan_exp.tracking.record import Record
-from fedpan_exp.training import Score, epochs_done
-
-LAST = 5
+from fedpan_exp.training import Begun, Score, begun
 
 
 @dataclass
@@ -20,12 +20,12 @@ class Centralize(Central):
         site = make_site(experiment)
         hold(experiment, record)
         path = checkpoint_of(record)
-        lines = (record.folder / "metrics.jsonl").read_bytes().splitlines(keepends=True) if path.exists() else []
-        done = epochs_done(path)
-        if len(lines) < done:  # records that belong to the checkpoint are missing
+        earlier = begun(path)
+        if earlier.records > record.position:
+            warn(f"the checkpoint {path} is passed over: records that belong to it are missing")
             path.unlink()
-            done = 0
-        tested = [line["global/test_acc"] for line in record.begin(keep=sum(map(len, lines[:done])))]
+            earlier = Begun()
+        tested = [line["global/test_acc"] for line in record.begin(keep=earlier.records)]
         began = time.perf_counter()
 
         def note(epoch: int, loss: float, score: Score) -> None:
@@ -34,17 +34,9 @@ class Centralize(Central):
             record.write(epoch, {**metrics, "time/round_s": time.perf_counter() - began})
             began = time.perf_counter()
             tested.append(score.accuracy)
-            assert record.position  # on disk now: the checkpoint of this epoch counts on the line
 
         try:
             state = train_network(site, record, stop, note=note)
         finally:
-            if tested:
-                record.summarise(
-                    {
-                        "summary/last5_acc": sum(tested[-LAST:]) / len(tested[-LAST:]),
-                        "summary/best_acc": max(tested),
-                        "summary/final_acc": tested[-1],
-                    }
-                )
+            record.summarise(accuracies(tested))
         record.save_weights(state)

@@ -1,5 +1,6 @@
 """What studies share: data split over clients, and the words to describe a set-up."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +14,8 @@ from fedpan_exp.experiment import Experiment
 from fedpan_exp.models import Network, encodings, silent_layers
 from fedpan_exp.tracking.record import Record
 from fedpan_exp.training import Classifier, LocalTrainer
+
+LAST = 5  # the paper reports the mean accuracy of the last five rounds
 
 
 def load(experiment: Experiment) -> Data:
@@ -44,6 +47,18 @@ def note_partition(record: Record, data: Data, split: Split, classes: int) -> Te
     lines = [",".join(map(str, row)) for row in [header, *rows]]
     write_text(record.folder / "partition.csv", "\n".join(lines) + "\n")
     return counts
+
+
+def accuracies(tested: Sequence[float]) -> dict[str, float]:
+    """The part of a summary that tests give."""
+    if not tested:
+        return {}
+    last = tested[-LAST:]
+    return {
+        "summary/last5_acc": sum(last) / len(last),
+        "summary/best_acc": max(tested),
+        "summary/final_acc": last[-1],
+    }
 
 
 @dataclass

@@ -6,9 +6,10 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from lightning import Callback, LightningModule, Trainer
-from lightning.pytorch.callbacks import RichProgressBar
+from lightning.pytorch.callbacks import LambdaCallback, RichProgressBar
 from safetensors import SafetensorError
 
 from fedpan_exp.checks import Diverged, first_line
@@ -26,33 +27,46 @@ class Epochs:
     def __init__(self, clients: Clients, k: int, B: int, skip_single: bool, stop: Stop, beat: Callable[[], None]):
         self._clients, self._k, self._B, self._skip_single = clients, k, B, skip_single
         self.stop, self._beat = stop, beat
-        self.epoch = 1
+        self._epoch = 1
 
     def __len__(self) -> int:
         samples = self._clients.samples(self._k)
         return math.ceil(samples / self._B) - (self._skip_single and samples % self._B == 1)
 
+    def turn_to(self, epoch: int) -> None:
+        self._epoch = epoch
+
     def __iter__(self) -> Iterator[Batch]:
-        for batch in self.stop.heed(self._clients.batches(self._k, self.epoch, 1, self._B, self._skip_single)):
+        for batch in self.stop.heed(self._clients.batches(self._k, self._epoch, 1, self._B, self._skip_single)):
             self._beat()
             yield batch
 
 
 class Keeper(Callback):
-    """Tells of every epoch, and then keeps it: an interrupted training goes on behind its last whole one."""
+    """Tells of every epoch and its mean loss, then keeps it: an interrupted training goes on behind its last whole one.
 
-    def __init__(self, batches: Epochs, path: Path, tell: Callable[[int, float], dict[str, float]]):
-        self._batches, self._path, self._tell = batches, path, tell
+    `tell` answers with what is worth a place beside Lightning's bar; `records` counts the bytes of records by then.
+    """
 
-    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._batches.epoch = trainer.current_epoch + 1
+    def __init__(self, path: Path, tell: Callable[[int, float], dict[str, float]], records: Callable[[], int]):
+        self.path, self._tell, self._records = path, tell, records
+
+    def state_dict(self) -> dict[str, int]:
+        return {"records": self._records()}
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         epoch, loss = trainer.current_epoch + 1, trainer.callback_metrics["train/loss"].item()
         if not math.isfinite(loss):
             raise Diverged(f"diverged in epoch {epoch}: the training loss is {loss}; try a smaller study.lr")
         pl_module.log_dict(self._tell(epoch, loss), prog_bar=True)
-        trainer.save_checkpoint(self._path)
+        trainer.save_checkpoint(self.path)
+
+
+class Begun(NamedTuple):
+    """How far an interrupted training has come."""
+
+    epochs: int = 0
+    records: int = 0  # bytes of records that belong to it
 
 
 @contextmanager
@@ -69,28 +83,22 @@ def quiet_lightning() -> Iterator[None]:
         words.setLevel(level)
 
 
-def epochs_done(path: Path) -> int:
-    """Of a training that was interrupted, by its checkpoint."""
+def begun(path: Path) -> Begun:
+    """By its checkpoint; one that cannot be read is passed over."""
     if not path.exists():
-        return 0
+        return Begun()
     try:
-        return SafeIO().load_checkpoint(path)["epoch"] + 1
+        checkpoint = SafeIO().load_checkpoint(path)
+        return Begun(checkpoint["epoch"] + 1, checkpoint["callbacks"][Keeper.__name__]["records"])
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         warn(f"the checkpoint {path} is passed over: {first_line(error)}")
         path.unlink()
-        return 0
+        return Begun()
 
 
-def train(
-    module: Classifier,
-    batches: Epochs,
-    epochs: int,
-    path: Path,
-    fabric: FabricSettings,
-    tell: Callable[[int, float], dict[str, float]],
-) -> None:
-    """From the checkpoint in `path`, if there is one. `tell` hears of each epoch and its mean loss, and answers with
-    what is worth a place beside Lightning's bar."""
+def train(module: Classifier, batches: Epochs, epochs: int, keeper: Keeper, fabric: FabricSettings) -> None:
+    """From the keeper's checkpoint on, if there is one."""
+    turn = LambdaCallback(on_train_epoch_start=lambda trainer, _: batches.turn_to(trainer.current_epoch + 1))
     bar = [RichProgressBar(leave=True)] if console.is_terminal else []
     with quiet_lightning():
         trainer = Trainer(
@@ -98,15 +106,15 @@ def train(
             devices=fabric.devices,
             precision=fabric.precision,  # type: ignore[arg-type]
             max_epochs=epochs,
-            callbacks=[Keeper(batches, path, tell), *bar],
+            callbacks=[turn, keeper, *bar],
             plugins=[SafeIO()],
             logger=False,
-            enable_checkpointing=False,  # Keeper's work
+            enable_checkpointing=False,  # the keeper's work
             enable_progress_bar=bool(bar),
             enable_model_summary=False,
         )
         try:
-            trainer.fit(module, batches, ckpt_path=path if path.exists() else None)
+            trainer.fit(module, batches, ckpt_path=keeper.path if keeper.path.exists() else None)
         except SystemExit as end:  # what Lightning makes of Ctrl-C and SIGTERM
             batches.stop.end_if_asked()
             raise end.__context__ or end from None
