@@ -65,8 +65,9 @@ def _costs(jobs: Sequence[Job]) -> list[Cost]:
     """Of each job: from earlier records of as much work, else from rounds timed now, once for each kind."""
     known: dict[str, Cost] = {}
     for entry in entries([Path(jobs[0].experiment.runs)]) if Path(jobs[0].experiment.runs).is_dir() else []:
-        cost = _recorded(entry)
-        if cost and entry.settings:
+        is_federated = bool(entry.settings) and entry.settings["study"]["name"] == "federate"
+        cost = _recorded(entry) if is_federated else None
+        if cost:
             known.setdefault(_work(entry.settings), cost)
     unknown = {_work(one.record.settings): one for one in jobs if _work(one.record.settings) not in known}
     if unknown:

@@ -1,6 +1,6 @@
 """One file per family of networks; the settings dataclass of each is its config schema and builds it."""
 
-from fedpan_exp.models.activations import activations, check_layers, watch
+from fedpan_exp.models.activations import POSITIONS, activations, check_layers, watch
 from fedpan_exp.models.encodings import ENCODINGS
 from fedpan_exp.models.mlp import MLPSettings
 from fedpan_exp.models.network import ModelSettings, Network, initialise, initialise_keeping_scale
@@ -14,6 +14,7 @@ MODELS: dict[str, type[ModelSettings]] = {"mlp": MLPSettings, "vgg": VGGSettings
 __all__ = [
     "ENCODINGS",
     "MODELS",
+    "POSITIONS",
     "ModelSettings",
     "Network",
     "Pan",

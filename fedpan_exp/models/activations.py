@@ -42,7 +42,7 @@ def activations(net: Network, x: Tensor, layers: Sequence[str], positions: str =
     parts: dict[str, list[Tensor]] = {layer: [] for layer in layers}
     with watch(net, layers) as seen:
         for batch in x.split(BATCH):
-            net(batch)
+            net(batch.to(net.head.weight.dtype))
             for layer, out in seen.items():
                 maps = out.flatten(2) if out.dim() > 2 else out[:, :, None]  # [N, C, positions]
                 parts[layer].append((maps if positions == "all" else maps.amax(2, keepdim=True)).transpose(0, 1))

@@ -1,6 +1,7 @@
 """Accuracy and loss of one run, round by round."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -10,7 +11,26 @@ from fedpan_exp.atomic import read_lines
 from fedpan_exp.report.style import BLUE, GREY, ORANGE, save, tidy
 
 
-def draw(folder: Path) -> Path | None:
+class Words(NamedTuple):
+    """What a study calls its turns and its measurements."""
+
+    turn: str = "round"
+    model: str = "global model"
+    trained: str = "training (local)"
+    tested: str = "test (global model)"
+    losses: str = "loss: local as the algorithm has it, test as cross entropy"
+
+
+ROUNDS = Words()
+EPOCHS = Words("epoch", "test", "training", "test", "loss: cross entropy")
+
+
+def draw_epochs(folder: Path) -> Path | None:
+    """Of training at one place."""
+    return draw(folder, EPOCHS)
+
+
+def draw(folder: Path, words: Words = ROUNDS) -> Path | None:
     """metrics.jsonl -> curves.png; None where there is nothing to draw."""
     path = folder / "metrics.jsonl"
     records = read_lines(path) if path.exists() else []
@@ -19,7 +39,7 @@ def draw(folder: Path) -> Path | None:
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     accuracy = _series(records, "global/test_acc", scale=100)
-    _line(left, accuracy, BLUE, "global model")
+    _line(left, accuracy, BLUE, words.model)
     for name, label, style in (
         ("local/pre_acc", "local, before", ":"),
         ("local/post_acc", "local, after", "--"),
@@ -28,11 +48,11 @@ def draw(folder: Path) -> Path | None:
     if accuracy[1]:
         best = max(accuracy[1])
         left.set_title(f"test accuracy: best {best:.2f}%, last {accuracy[1][-1]:.2f}%", fontsize=10)
-    left.set(xlabel="round", ylabel="accuracy (%)")
-    _line(right, _series(records, "train/loss"), ORANGE, "training (local)")
-    _line(right, _series(records, "global/test_loss"), BLUE, "test (global model)")
-    right.set(xlabel="round", ylabel="loss")
-    right.set_title("loss: local as the algorithm has it, test as cross entropy", fontsize=10)
+    left.set(xlabel=words.turn, ylabel="accuracy (%)")
+    _line(right, _series(records, "train/loss"), ORANGE, words.trained)
+    _line(right, _series(records, "global/test_loss"), BLUE, words.tested)
+    right.set(xlabel=words.turn, ylabel="loss")
+    right.set_title(words.losses, fontsize=10)
     for axes in (left, right):
         tidy(axes)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))

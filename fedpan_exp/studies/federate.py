@@ -10,10 +10,9 @@ from fedpan_exp.experiment import Experiment
 from fedpan_exp.federation import Checkpoints, Memories, count_ranks, federate
 from fedpan_exp.probes import PROBES, make_probes, measure
 from fedpan_exp.stopping import Interrupted, Stop
-from fedpan_exp.studies.setup import World, make_world, note_partition, note_users
+from fedpan_exp.studies.setup import World, accuracies, make_world, note_partition, note_users
 from fedpan_exp.tracking.record import CHECKPOINT, Record
 
-LAST = 5  # the paper reports the mean accuracy of the last five rounds
 SUMMED = ("comm/up_bytes", "comm/down_bytes", "time/round_s")
 
 
@@ -100,13 +99,7 @@ def describe(records: list[dict[str, Any]]) -> str:
 
 def summary(records: list[dict[str, Any]], target: float) -> dict[str, float]:
     """What a table of runs shows."""
-    values: dict[str, float] = {}
-    tested = [record["global/test_acc"] for record in records if "global/test_acc" in record]
-    if tested:
-        last = tested[-LAST:]
-        values["summary/last5_acc"] = sum(last) / len(last)
-        values["summary/best_acc"] = max(tested)
-        values["summary/final_acc"] = last[-1]
+    values = accuracies([record["global/test_acc"] for record in records if "global/test_acc" in record])
     values["summary/rounds"] = len(records)
     for name in SUMMED:
         values[f"summary/{name}"] = sum(record[name] for record in records)

@@ -23,7 +23,7 @@ NOT_SCIENCE = (
         "dataset.root",
         "fl_scene.client_memory",
     ),
-    *("fidelity", "scale", "model.lr", "model.authors_lr", "dataset.authors_lr", "dataset.B"),
+    *("fidelity", "scale", "model.lr", "model.authors_lr", "dataset.authors_lr", "dataset.B", "dataset.epochs"),
 )
 
 KNOW_NO_T = ("ramp", "quarter", "random")  # encodings without waves
