@@ -4,8 +4,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from fedpan_exp.atomic import read_json, write_whole
-from fedpan_exp.report.curves import BLUE, GREY, ORANGE
+from fedpan_exp.atomic import read_json
+from fedpan_exp.report.style import BLUE, ORANGE, save, tidy
 
 KINDS = {  # of a probe: title, unit, colour
     "divergence": ("weight divergence", "mean distance from the mean weights", BLUE),
@@ -28,13 +28,9 @@ def draw(folder: Path) -> Path | None:
         axes.set_title(title, fontsize=10)
         axes.set_ylabel(unit, fontsize=8)
         axes.tick_params(axis="x", rotation=90 if layers > 8 else 0)
-        axes.grid(axis="y", alpha=0.3)
         axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(folder.name, fontsize=9, color=GREY)
-    path = folder / "divergence.png"
-    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=150))
-    return path
+        tidy(axes)
+    return save(figure, folder, "divergence")
 
 
 def _of(summary: dict[str, float], kind: str) -> dict[str, float]:

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from fedpan_exp.atomic import read_json, write_whole
-from fedpan_exp.report.curves import BLUE, GREY, ORANGE
+from fedpan_exp.atomic import read_json
+from fedpan_exp.report.style import BLUE, GREY, ORANGE, save
 
 COLUMNS = 4
 
@@ -35,7 +35,5 @@ def draw(folder: Path) -> Path | None:
         axes.set_xlabel("neuron of the local model", fontsize=8)
         axes.set_ylabel("neuron of the global model", fontsize=8)
         axes.tick_params(labelsize=7)
-    figure.suptitle(f"{folder.name}: in brackets, the share on the diagonal", fontsize=9, color=GREY)
-    path = folder / "matching.png"
-    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=150))
-    return path
+    figure.supxlabel("in brackets: the share on the diagonal", fontsize=8, color=GREY)
+    return save(figure, folder, "matching")

@@ -8,8 +8,8 @@ from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.figure import Figure
 from safetensors.numpy import load_file
 
-from fedpan_exp.atomic import read_json, write_whole
-from fedpan_exp.report.curves import GREY
+from fedpan_exp.atomic import read_json
+from fedpan_exp.report.style import GREY, save
 
 
 def draw(folder: Path) -> Path | None:
@@ -37,10 +37,8 @@ def draw(folder: Path) -> Path | None:
     bar = figure.colorbar(strips, ax=list(grid), ticks=list(ticks), aspect=30, pad=0.01)
     bar.set_label("preferred class (white: silent)", fontsize=8)
     bar.ax.tick_params(labelsize=7)
-    figure.suptitle(f"{folder.name}: in brackets, the share of neurons with the same class", fontsize=9, color=GREY)
-    picture = folder / "preference.png"
-    write_whole(picture, lambda temporary: figure.savefig(temporary, dpi=150))
-    return picture
+    figure.supxlabel("in brackets: the share of neurons with the same class", fontsize=8, color=GREY)
+    return save(figure, folder, "preference")
 
 
 def _preferred(vectors: np.ndarray) -> np.ma.MaskedArray:

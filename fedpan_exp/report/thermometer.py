@@ -7,7 +7,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from fedpan_exp.atomic import write_whole
-from fedpan_exp.report.curves import GREY, ORANGE
+from fedpan_exp.report.style import GREY, ORANGE
 
 STYLES = ("-", "--", ":", "-.")
 

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from fedpan_exp.atomic import write_json
 from fedpan_exp.checks import ConfigError, require_choice
+from fedpan_exp.models import POSITIONS
 from fedpan_exp.neurons.matching import match_weights, share_in_place
 from fedpan_exp.probes.microscope import Microscope
 from fedpan_exp.randomness import stream
@@ -24,7 +25,7 @@ class Matching(Comparison):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_choice("study.by", self.by, ("activations", "weights"))
-        require_choice("study.positions", self.positions, ("all", "max"))
+        require_choice("study.positions", self.positions, POSITIONS)
         if self.by == "weights" and "head" in self.layers:
             raise ConfigError("study.layers must be hidden layers with study.by=weights, got head")
 
