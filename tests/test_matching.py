@@ -77,3 +77,15 @@ def test_networks_of_other_widths_are_refused():
     net, wider = (network("mlp", None, f"model.width={width}") for width in (4, 5))
     with pytest.raises(ValueError, match=r"got body.fc1.weight of \[4, 3072\] and of \[5, 3072\]"):
         match_weights(net.state_dict(), wider.state_dict(), net.layout, stream(0, "matching"))
+
+
+def test_neurons_that_are_silent_in_both_networks_are_in_place():
+    """All silent ones are alike, so that a solver is free to exchange them: 15 here, of which it would move 13."""
+    g = torch.Generator().manual_seed(3)
+    a = torch.randn(200, 50, generator=g).relu()
+    b = (a + 0.3 * torch.randn(200, 50, generator=g)).relu()
+    silent_a, silent_b = (torch.rand(200, generator=g) < 0.3 for _ in range(2))
+    a[silent_a], b[silent_b] = 0, 0
+    order, both = match_activations(a, b), (silent_a & silent_b).nonzero().flatten()
+    assert len(both) > 5
+    assert torch.equal(order[both], both)

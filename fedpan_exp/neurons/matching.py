@@ -29,7 +29,10 @@ def share_in_place(order: Tensor) -> float:
 
 def match_activations(a: Tensor, b: Tensor, sections: int = 1) -> Tensor:
     """The order of b's neurons whose representations [neurons, samples] lie nearest to a's, by the sum of distances."""
-    return assign(-distances(a, b), sections)
+    likeness = -distances(a, b)
+    # Neurons that are silent in both are all alike; without a word for their own place they would land anywhere.
+    likeness.diagonal().add_(NEGLIGIBLE * likeness.abs().max())
+    return assign(likeness, sections)
 
 
 def distances(a: Tensor, b: Tensor) -> Tensor:
