@@ -109,10 +109,9 @@ def describe_network(experiment: Experiment, net: Network) -> None:
     silent = {} if pan.is_off else silent_layers(net)
     hushed = [layer for layers in silent.values() for layer in layers]
     speaking = [e.layer for e in encodings(net) if e.layer not in hushed]
-    on = f"PANs {pan.mode}, A={pan.A:g}, T={pan.T:g}, on {' '.join(speaking) or 'no layer'}"
-    on += {"shared": "", "own": "; each client its own", "partial": f"; {pan.own_share:.0%} each client's own"}[
-        pan.per_client
-    ]
+    whose = {"shared": "", "own": "; each client its own", "partial": f"; {pan.own_share:.0%} each client's own"}
+    layers = " ".join(speaking) or "no layer"
+    on = f"PANs {pan.mode}, A={pan.A:g}, T={pan.T:g}, on {layers}{whose[pan.per_client]}"
     say("network", f"{experiment.model.name}, {weights:,} weights; {'PANs off' if pan.is_off else on}")
     if silent:
         layers = "; ".join(f"{' '.join(names)} ({reason})" for reason, names in silent.items())

@@ -61,12 +61,13 @@ def visit(experiment: Experiment, world: World, globally: Vectors, E: int, stop:
     say("visit", f"client {k} goes on alone for {E} epochs on its {clients.samples(k):,} samples")
     trainer.net.load(*globally)
     batches = clients.batches(k, scene.H + 1, E, scene.B, skip_single=trainer.has_batch_norm)
-    fit = trainer.fit(
-        stop.heed(batches),
-        scene.H + 1,
-        loss=lambda x, y: F.cross_entropy(trainer.net(x), y),
-        adjust_gradient=lambda: None,
-    )
+    with trainer.net.at_client(k, experiment.seed):
+        fit = trainer.fit(
+            stop.heed(batches),
+            scene.H + 1,
+            loss=lambda x, y: F.cross_entropy(trainer.net(x), y),
+            adjust_gradient=lambda: None,
+        )
     if not math.isfinite(fit.loss):
         raise Diverged(f"diverged at client {k}, which went on alone: its loss is {fit.loss}; try training.clip")
     return Vectors(trainer.net.weights, trainer.net.buffers).copied()
