@@ -3,7 +3,7 @@
 import argparse
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf, isnan
 from pathlib import Path
 from statistics import fmean
@@ -41,7 +41,7 @@ class Scale:
     P_sf: float
     alpha: float  # of the shuffled runs: nearly i.i.d.
     shuffled: dict[float, BySeed]  # by N_sf
-    others: dict[float, BySeed] = field(default_factory=dict)  # unshuffled, by alpha
+    others: dict[float, BySeed]  # unshuffled, by alpha
 
     def misplaced(self) -> list[float]:
         simulate = (NEURONS, STEPS, REPEATS)

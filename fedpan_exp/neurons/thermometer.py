@@ -45,7 +45,7 @@ def read(misplaced: Sequence[float], curve: Numbers, accuracy: Numbers, generato
     """Where on the curve of accuracies [points, seeds] against misplaced neurons these accuracies [seeds] lie.
 
     The interval is a bootstrap over the seeds, drawn together for the curve and the accuracies: runs of one seed share
-    their split, initial weights and batches.
+    their initial weights and the clients of each round.
     """
     x, seeds = np.asarray(misplaced), len(accuracy)
     reading = _cross(x, curve.mean(1), accuracy.mean())
