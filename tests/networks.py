@@ -1,5 +1,7 @@
 """Every network of the house, as tests of its symmetry take it."""
 
+from functools import cache
+
 import torch
 
 from conftest import experiment
@@ -26,12 +28,13 @@ def network(model: str, norm: str | None, *words: str) -> Network:
     return net
 
 
-def narrow(model: str) -> list[str]:
+@cache
+def narrow(model: str) -> tuple[str, ...]:
     """Settings that leave a network its depth and an eighth of its width or so: for what takes long."""
     settings = experiment("dataset=cifar10", f"model={model}").model
     if model == "mlp":
-        return ["model.width=64"]
+        return ("model.width=64",)
     if model == "resnet20":
-        return ["model.width=16"]
+        return ("model.width=16",)
     widths = (word if word == "M" else str(max(16, int(word) // 8)) for word in settings.convs.split())
-    return [f"model.convs='{' '.join(widths)}'", f"model.hidden={[width // 8 for width in settings.hidden]}"]
+    return f"model.convs='{' '.join(widths)}'", f"model.hidden={[width // 8 for width in settings.hidden]}"

@@ -6,13 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from networks import NETWORKS, narrow, network
+from networks import narrow, network
 
 from conftest import experiment
 from fedpan_exp.checks import ConfigError
 from fedpan_exp.neurons.fusion import interpolate, sinkhorn, transport, weights_of_neurons
 from fedpan_exp.neurons.layout import permute
-from fedpan_exp.neurons.matching import match_weights
 from fedpan_exp.neurons.shuffle import shuffled_orders
 from fedpan_exp.randomness import stream
 from fedpan_exp.studies.central import make_site
@@ -25,20 +24,6 @@ FUSE = (
     "training.warmup_length=10",
     "study.lr=0.3",
 )
-
-
-@pytest.mark.parametrize(("model", "norm"), NETWORKS)
-def test_a_network_fused_with_its_own_shuffle_stays_what_it_is(model, norm):
-    net = network(model, norm, "pan=off", *narrow(model))
-    state = net.state_dict()
-    shuffled = permute(state, net.layout, shuffled_orders(net.layout, 1.0, stream(1, "shuffle")))
-    aligned = permute(shuffled, net.layout, match_weights(state, shuffled, net.layout, stream(0, "matching")))
-    x = torch.randn(4, 3, 32, 32, generator=stream(0, "input"), dtype=torch.float64)
-    with torch.no_grad():
-        plain = net(x)
-        for mu in (0, 0.3, 0.5, 1):
-            net.load_state_dict(interpolate(state, aligned, mu))
-            assert torch.allclose(net(x), plain, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("by", ["activations", "weights"])

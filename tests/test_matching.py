@@ -6,6 +6,7 @@ import pytest
 import torch
 from networks import NETWORKS, narrow, network
 
+from fedpan_exp.neurons.fusion import interpolate
 from fedpan_exp.neurons.layout import Layout, permute
 from fedpan_exp.neurons.matching import assign, match_activations, match_weights, share_in_place
 from fedpan_exp.neurons.shuffle import shuffled_orders
@@ -42,13 +43,16 @@ def test_the_sum_of_distances_counts_not_that_of_squares():
 
 
 @pytest.mark.parametrize(("model", "norm"), NETWORKS)
-def test_matching_weights_undoes_a_shuffle_exactly(model, norm):
+def test_matching_weights_undoes_a_shuffle_exactly_and_fusing_leaves_the_network_what_it_is(model, norm):
     net = network(model, norm, "pan=off", *narrow(model))
     state = net.state_dict()
     shuffled = permute(state, net.layout, shuffled_orders(net.layout, 1.0, stream(1, "shuffle")))
     orders = match_weights(state, shuffled, net.layout, stream(0, "matching"))
     back = permute(shuffled, net.layout, orders)
     assert all(torch.equal(back[name], state[name]) for name in state)
+    for mu in (0, 0.3, 0.5, 1):
+        fused = interpolate(state, back, mu)
+        assert all(torch.equal(fused[name], state[name]) for name in state)
 
 
 def test_matching_never_leaves_weights_further_apart_and_ends_among_equal_neurons():

@@ -61,9 +61,9 @@ def match_weights(
         total = torch.zeros(layout.sizes[group], layout.sizes[group], dtype=torch.float64)
         others = {name: order for name, order in orders.items() if name != group}
         for name, axes in layout.axes.items():
-            for dim, axis in enumerate(axes):
-                is_known = all(other is None or other.group in (group, *others) for other in axes)
-                if axis and axis.group == group and is_known:
+            is_known = all(axis is None or axis.group in (group, *others) for axis in axes)
+            for dim, axis in enumerate(axes if is_known else ()):
+                if axis and axis.group == group:
                     moved = permute({name: b[name]}, layout, others)[name]
                     total += _rows(a[name], dim, total) @ _rows(moved, dim, total).T
         return total

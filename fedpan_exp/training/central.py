@@ -57,7 +57,10 @@ class Keeper(Callback):
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         epoch, loss = trainer.current_epoch + 1, trainer.callback_metrics["train/loss"].item()
         if not math.isfinite(loss):
-            raise Diverged(f"diverged in epoch {epoch}: the training loss is {loss}; try a smaller study.lr")
+            raise Diverged(
+                f"diverged in epoch {epoch}: the training loss is {loss}; try a smaller study.lr or a bound on the "
+                "gradient, training.clip"
+            )
         pl_module.log_dict(self._tell(epoch, loss), prog_bar=True)
         trainer.save_checkpoint(self.path)
 
