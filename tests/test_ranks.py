@@ -23,6 +23,7 @@ from fedpan_exp.atomic import read_json, read_lines
 from fedpan_exp.checks import ConfigError, Diverged
 from fedpan_exp.federation import Memories, Round, Scene, count_ranks, federate
 from fedpan_exp.federation.ranks import share_out
+from fedpan_exp.federation.team import Lost
 from fedpan_exp.models import Pan
 from fedpan_exp.models.resnet import ResNet
 from fedpan_exp.training import FlatNet, Training
@@ -190,6 +191,20 @@ def started(folder: Path) -> bool:
     return any(len(read_lines(file)) >= 2 for file in folder.glob("runs/*/metrics.jsonl"))
 
 
+def test_a_rank_lost_in_a_test_leaves_the_round_whole():
+    class Mortal(FedAvg):
+        def aggregate(self, server: Server, uploads) -> None:
+            super().aggregate(server, uploads)
+            if os.getpid() != here:
+                os._exit(3)
+
+    here, run = os.getpid(), rounds(2, Mortal())
+    (alone,) = islice(rounds(1, FedAvg()), 1)
+    assert next(run).test().accuracy == alone.test().accuracy
+    with pytest.raises(Lost, match="rank 1 ended by itself"):
+        next(run)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_all_ranks_politely_and_another_number_goes_on(tmp_path, number):
     process = child(tmp_path, *LONG, "ranks=2", "checkpoint.every=0")
@@ -230,7 +245,7 @@ def kill_and_go_on(folder: Path, words: tuple[str, ...], again: str) -> None:
 
 
 def test_a_killed_helper_ends_the_run_which_goes_on_with_another_number_of_ranks(tmp_path):
-    words = (*LONG, "fl_scene.H=60")
+    words = (*LONG, "fl_scene.H=25")
     kill_and_go_on(tmp_path / "killed", words, "ranks=2")
     assert ended(child(tmp_path / "straight", *words, "ranks=1")) == 0
     assert_same_outcome(tmp_path / "straight", tmp_path / "killed")

@@ -80,6 +80,7 @@ def assemble(size: int, stop: Stop) -> Iterator[Team]:
 def _fork(size: int, stop: Stop) -> Iterator[Team]:
     leader, threads, rank = os.getpid(), torch.get_num_threads(), 0
     helpers: dict[int, int] = {}
+    stop.heeded = True  # from here on a signal is only noted: raised inside of a fork, its exception would be lost
     torch.set_num_threads(1)  # a core each; and OpenMP's threads do not survive a fork
     with tempfile.TemporaryDirectory(prefix="fedpan_exp-") as folder:
         try:

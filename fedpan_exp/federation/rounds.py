@@ -19,7 +19,7 @@ from fedpan_exp.federation.kept import Kept
 from fedpan_exp.federation.memories import Memories
 from fedpan_exp.federation.ranks import assemble, share_out
 from fedpan_exp.federation.scene import Scene
-from fedpan_exp.federation.team import Dismissed, label
+from fedpan_exp.federation.team import Dismissed, Lost, label
 from fedpan_exp.stopping import Stop
 from fedpan_exp.training import Fit, LocalTrainer, Score, Vectors
 
@@ -192,11 +192,17 @@ def federate(
         assert test is not None, "a test needs images"
         net.load(server.weights, server.buffers)
         x, y = (tensor.tensor_split(team.size)[team.rank] for tensor in (test.x, test.y))
-        return Score.over(team.gather(trainer.evaluate(Images(x, y))))
+        return Score.over(team.gather(trainer.evaluate(Images(x, y)), heed_signals=False))
 
     def ask_for_score() -> Score:
-        team.say(TEST, False)
-        return score()
+        """Whoever dies meanwhile: a round that is done is recorded with its score. The next one will not begin."""
+        assert test is not None
+        try:
+            team.say(TEST, False)
+            return score()
+        except Lost:
+            net.load(server.weights, server.buffers)
+            return trainer.evaluate(test)
 
     with assemble(ranks, stop or Stop()) as team:
         team.share(server)

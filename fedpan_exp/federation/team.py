@@ -13,6 +13,7 @@ from lightning import Fabric
 from torch import Tensor, distributed
 
 from fedpan_exp.algorithms import Server
+from fedpan_exp.checks import first_line
 from fedpan_exp.federation.memories import Memory
 from fedpan_exp.stopping import Interrupted, Stop
 
@@ -45,6 +46,7 @@ class Team:
     fabric: Fabric | None = None  # that all ranks share; each trains with one of its own
     helpers: dict[int, int] = field(default_factory=dict)  # processes that rank 0 has forked
     leader: int | None = None  # the process that has forked us
+    lost: Lost | None = None  # what the others would be told, were they in their places
 
     @property
     def leads(self) -> bool:
@@ -60,18 +62,20 @@ class Team:
         """Rank 0's words, to all of them; the others say as many, which are not heard."""
         if self.size == 1:
             return list(words)
+        if self.lost:
+            raise self.lost
         told = torch.tensor(words)
         with self._talking():
             distributed.broadcast(told, src=0)
         return told.tolist()
 
-    def gather(self, mine: T) -> list[T]:
+    def gather(self, mine: T, heed_signals: bool = True) -> list[T]:
         """What each of the ranks has, to all of them."""
         if self.size == 1:
             return [mine]
         found: list[Any] = [None] * self.size
         with self._talking():
-            self._meet()
+            self._meet(heed_signals)
             distributed.all_gather_object(found, mine)
         return found
 
@@ -118,24 +122,26 @@ class Team:
             _send(parcel, 0)
         return []
 
-    def _meet(self) -> None:
+    def _meet(self, heed_signals: bool) -> None:
         """Wait for the slowest, with an eye on signals, which nobody hears inside of a collective operation."""
         work = distributed.barrier(async_op=True)
         assert work is not None
         while not work.is_completed():
+            if heed_signals:
+                self.stop.end_if_asked()
             self._look_around()
             time.sleep(GLANCE)
         work.wait()
 
     def _look_around(self) -> None:
-        self.stop.end_if_asked()
         if self.leader is not None and os.getppid() != self.leader:
             raise Dismissed(0)
         for rank, process in self.helpers.items():
             if end := os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 killed = end.si_code != os.CLD_EXITED
                 how = f"was killed by {signal.Signals(end.si_status).name}" if killed else "ended by itself"
-                raise Lost(f"rank {rank} {how}")
+                self.lost = Lost(f"rank {rank} {how}")
+                raise self.lost
 
     @contextmanager
     def _talking(self) -> Iterator[None]:
@@ -149,7 +155,9 @@ class Team:
             while time.monotonic() < until:
                 self._look_around()
                 time.sleep(0.01)
-            raise Lost(f"a rank has died ({str(error).splitlines()[0]})") from None
+            self.stop.end_if_asked()  # torchrun passes a signal on to all of them
+            self.lost = Lost(f"a rank has died ({first_line(error)})")
+            raise self.lost from None
 
 
 def _vectors(server: Server) -> dict[str, Tensor]:
