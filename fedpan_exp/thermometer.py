@@ -105,7 +105,8 @@ def scales(found: Iterable[Entry]) -> list[Scale]:
 
 
 def show(made: list[Scale], folder: Path) -> None:
-    table, panels = Table(*COLUMNS, box=None, padding=(0, 2, 0, 0)), []
+    rows: list[tuple[str, ...]] = []
+    panels = []
     for scale in made:
         misplaced = scale.misplaced()
         unshuffled = {scale.alpha: scale.shuffled[0.0]} if 0.0 in scale.shuffled else {}
@@ -121,8 +122,14 @@ def show(made: list[Scale], folder: Path) -> None:
             if seeds:
                 reading = scale.read(misplaced, alpha)
                 words = _share(reading.share, misplaced), _interval(reading, misplaced)
-            table.add_row(scale.title, f"{alpha:g}", f"{_mean(scale.others[alpha]):.2%}", *words, str(len(seeds)))
-    console.print(table)
+            rows.append((scale.title, f"{alpha:g}", f"{_mean(scale.others[alpha]):.2%}", *words, str(len(seeds))))
+    if console.is_terminal:
+        table = Table(*COLUMNS, box=None, padding=(0, 2, 0, 0))
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
+    else:
+        print("\n".join("\t".join(row) for row in (COLUMNS, *rows)))
     console.print(f"\nin {draw(panels, folder / 'thermometer.png')}", markup=False)
 
 

@@ -34,7 +34,7 @@ def draw(panels: Sequence[Panel], path: Path) -> Path:
             [N_sf for N_sf, *_ in panel.points],
             [f"{100 * share:.1f}" for _, share, _ in panel.points],
             fontsize=7,
-            rotation=90 if len(panel.points) > 6 else 0,
+            rotation=90,  # the first ones lie close together
         )
         above.set_xlabel("misplaced neurons (%)", fontsize=8)
         axes.set_title(panel.title, fontsize=9, color=GREY)
