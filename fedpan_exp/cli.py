@@ -4,8 +4,10 @@ import os
 import shlex
 import sys
 from contextlib import nullcontext
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from fedpan_exp import torchrun
 from fedpan_exp.checks import Diverged, UserError
 from fedpan_exp.folders import CONF
 
@@ -34,17 +36,21 @@ def main() -> None:
         report(error)
         raise SystemExit(1) from None
     except KeyboardInterrupt as stop:
-        again = shlex.join(["fedpan-exp", *words])
-        report(UserError(f"interrupted; the same command goes on from there: {again}"))
+        why, again = getattr(stop, "reason", "interrupted"), shlex.join(["fedpan-exp", *words])
+        report(UserError(f"{why}; the same command goes on from there: {again}"))
         raise SystemExit(getattr(stop, "exit_code", 130)) from None
 
 
 def compose_and_run(words: list[str]) -> None:
     from fedpan_exp import config  # here, and not above, so that Ctrl-C while torch is loaded ends in one line, too
+    from fedpan_exp.console import console, errors
     from fedpan_exp.refusals import HYDRA_ERRORS, NOTHING_CHOSEN, one_line
     from fedpan_exp.sweeping.grids import expand
 
     config.register()
+    if torchrun.is_launched():
+        torchrun.connect()
+        console.quiet = errors.quiet = torchrun.rank() > 0
     try:
         if {word for word in words if word.startswith("-")} - {"-m", "--multirun"}:
             launch([words])  # Hydra's other flags only ask for words
@@ -60,6 +66,8 @@ def compose_and_run(words: list[str]) -> None:
 
 def sweep(words: list[str], commands: list[list[str]]) -> None:
     """Check all jobs before the first starts; then show the plan, or run them."""
+    if torchrun.is_launched():
+        raise UserError("torchrun must be given one run: for sweeps and plans leave it out, or start one for each job")
     from fedpan_exp.sweeping import closing, listing, plan
     from fedpan_exp.sweeping.course import Course, watched
     from fedpan_exp.sweeping.jobs import Refused, read_jobs
@@ -118,7 +126,11 @@ def run(cfg: "DictConfig") -> float | None:
         settings: Any = OmegaConf.to_container(cfg, resolve=True)
         if experiment.plan:
             raise UserError("plan must be given on the command line, as plan=true")
-        record = Record(settings, experiment.logger, experiment.study.irrelevant, hydra.overrides.task, draw)
+        if torchrun.rank():
+            assist(experiment, settings)
+            return None
+        irrelevant, words = experiment.study.irrelevant, hydra.overrides.task
+        record = Record(settings, experiment.logger, irrelevant, words, draw, experiment.pans_off)
         if hydra.mode == RunMode.RUN:
             return perform(experiment, record)
         return perform_in_sweep(experiment, record)
@@ -147,6 +159,17 @@ def perform(experiment: "Experiment", record: "Record") -> float | None:
         last5 = conclude(record)
         stop.end_if_asked()  # the run was about to end anyway; a sweep goes no further
         return last5
+
+
+def assist(experiment: "Experiment", settings: dict[str, Any]) -> None:
+    """As one of torchrun's processes that help the first: the same work, but what it would record is thrown away."""
+    from fedpan_exp.stopping import polite_stop
+    from fedpan_exp.tracking.logger import LoggerSettings
+    from fedpan_exp.tracking.record import Record
+
+    with TemporaryDirectory() as folder, polite_stop() as stop:
+        record = Record({**settings, "runs": folder}, LoggerSettings(), experiment.study.irrelevant)
+        experiment.study.run(experiment, record, stop)
 
 
 def perform_in_sweep(experiment: "Experiment", record: "Record") -> float | None:

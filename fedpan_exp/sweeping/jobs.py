@@ -103,4 +103,5 @@ def _job(overrides: list[str]) -> Job:
     cfg = compose("config", overrides)
     experiment = config.read(cfg)
     settings: Any = OmegaConf.to_container(cfg, resolve=True)
-    return Job(overrides, experiment, Record(settings, experiment.logger, experiment.study.irrelevant))
+    irrelevant, pans_off = experiment.study.irrelevant, experiment.pans_off
+    return Job(overrides, experiment, Record(settings, experiment.logger, irrelevant, pans_off=pans_off))

@@ -10,7 +10,8 @@ from typing import Any
 from fedpan_exp.atomic import read_lines
 from fedpan_exp.checks import UserError
 from fedpan_exp.console import clock, console, job, quietly, say, warn
-from fedpan_exp.federation import federate
+from fedpan_exp.federation import count_ranks, federate
+from fedpan_exp.studies.federate import Federate
 from fedpan_exp.studies.setup import make_world
 from fedpan_exp.sweeping.jobs import Job, Jobs
 from fedpan_exp.tracking.ledger import Entry, entries
@@ -36,7 +37,7 @@ def show(jobs: Jobs) -> None:
     say("jobs", f"{total}, of which {total - len(runs)} are the same experiment as another: {len(runs)} runs")
     say("runs", ", ".join(f"{states.count(state)} {state}" for state in ("done", "begun", "held", "to do")))
     left = [job for job, state in zip(runs, states, strict=True) if state in ("begun", "to do")]
-    federated = [job for job in left if job.experiment.study.name == "federate"]
+    federated = [job for job in left if isinstance(job.experiment.study, Federate)]
     costs = _costs(federated)
     known = [(job, cost) for job, cost in zip(federated, costs, strict=True) if cost]
     seconds = sent = disk = 0.0
@@ -112,17 +113,19 @@ def _recorded(entry: Entry) -> Cost | None:
 
 
 def _timed(one: Job) -> Cost:
-    """A visit of one epoch, after another that warms up."""
+    """A visit of one epoch by each process, after another that warms up."""
     experiment = one.experiment
     with quietly():
         world = make_world(experiment)
-    scene = replace(experiment.fl_scene, R=1 / len(world.clients), E=1, H=ROUNDS)
-    *_, last = islice(federate(experiment.algorithm, world.trainer, world.clients, scene, experiment.seed), ROUNDS)
+    algorithm, trainer, clients, scene = experiment.algorithm, world.trainer, world.clients, experiment.fl_scene
+    ranks = count_ranks(experiment.ranks, scene.invited(len(clients)), trainer.fabric.device)
+    brief = replace(scene, R=ranks / len(clients), E=1, H=ROUNDS)
+    *_, last = islice(federate(algorithm, trainer, clients, brief, experiment.seed, ranks=ranks), ROUNDS)
     metrics = last.metrics()
     return Cost(
         last.seconds / metrics["train/samples"],
-        sum(map(len, world.clients.train)) / len(world.clients),
-        metrics["comm/up_bytes"] + metrics["comm/down_bytes"],
+        sum(map(len, clients.train)) / len(clients),
+        (metrics["comm/up_bytes"] + metrics["comm/down_bytes"]) / ranks,
         len(json.dumps(metrics)),
         last.server.weights.nbytes,
     )

@@ -1,0 +1,24 @@
+"""How pictures of this house look."""
+
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fedpan_exp.atomic import write_whole
+
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#666666"  # told apart by colour-blind readers too
+SHADES = "viridis"  # of an ordered variable, likewise
+SIGNED = "PuOr"  # of values around a middle, likewise
+
+
+def tidy(axes: Axes) -> None:
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def save(figure: Figure, folder: Path, name: str) -> Path:
+    figure.suptitle(folder.name, fontsize=9, color=GREY)
+    path = folder / f"{name}.png"
+    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=150))
+    return path
