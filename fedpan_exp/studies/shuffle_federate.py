@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch
 
@@ -14,20 +13,19 @@ from fedpan_exp.neurons.layout import permute
 from fedpan_exp.neurons.shuffle import shuffled_orders
 from fedpan_exp.randomness import stream
 from fedpan_exp.stopping import Stop
-from fedpan_exp.studies.federate import train_globally
+from fedpan_exp.studies.federate import Federate, train_globally
 from fedpan_exp.studies.setup import make_world
 from fedpan_exp.tracking.record import Record
 from fedpan_exp.training import LocalTrainer
 
 
 @dataclass
-class ShuffleFederate:
+class ShuffleFederate(Federate):
     """Each client's network is shuffled N_sf times a visit, in expectation."""
 
     name: str = "shuffle_federate"
     N_sf: float = 0.2
     P_sf: float = 0.1
-    irrelevant: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         require(math.isfinite(self.N_sf) and self.N_sf >= 0, "study.N_sf", "at least 0", self.N_sf)

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import torch
 from torch.nn import functional as F
@@ -14,21 +13,20 @@ from fedpan_exp.models import check_layers
 from fedpan_exp.probes.microscope import Microscope
 from fedpan_exp.randomness import stream
 from fedpan_exp.stopping import Stop
-from fedpan_exp.studies.federate import train_globally
+from fedpan_exp.studies.federate import Federate, train_globally
 from fedpan_exp.studies.setup import World, make_world
 from fedpan_exp.tracking.record import Record
 from fedpan_exp.training import Vectors
 
 
 @dataclass
-class Comparison:
+class Comparison(Federate):
     """The global model against what one client makes of it; how they are compared is the study's."""
 
     name: str = ""
     layers: list[str] = field(default_factory=list)  # none: every hidden one
     E: int = 20  # epochs the client goes on for
     samples: int = 500  # of the test set
-    irrelevant: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         require(self.E >= 1, "study.E", "at least 1", self.E)

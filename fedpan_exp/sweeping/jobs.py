@@ -45,7 +45,7 @@ def read_jobs(commands: Sequence[Sequence[str]]) -> Jobs | None:
         hydra = _hydra(commands[0])
         if hydra.sweeper._target_ != GRID:
             return None
-        overrides = [words for command in commands for words in _split(command)]
+        overrides = [words for command in commands for words in _split(command, hydra)]
         jobs: list[Job] = []
         mistakes: dict[str, None] = {}  # each once, in order
         for words in _with_a_bar(overrides):
@@ -76,9 +76,9 @@ def _hydra(command: Iterable[str]) -> Any:
     return compose("config", [word for word in plain if word], return_hydra_config=True).hydra
 
 
-def _split(command: Sequence[str]) -> list[list[str]]:
+def _split(command: Sequence[str], hydra: Any) -> list[list[str]]:
     """As Hydra will."""
-    hydra, parser = _hydra(command), OverridesParser.create()
+    parser = OverridesParser.create()
     is_sweep = {"-m", "--multirun"} & set(command) or str(hydra.mode).endswith("MULTIRUN")
     params = [f"{name}={values}" for name, values in (hydra.sweeper.params or {}).items()] if is_sweep else []
     batches = BasicSweeper.split_arguments(parser.parse_overrides([*params, *_settings(command)]), None)
