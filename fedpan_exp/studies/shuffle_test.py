@@ -9,6 +9,7 @@ from torch import Tensor
 from fedpan_exp.checks import require
 from fedpan_exp.console import job, say
 from fedpan_exp.experiment import Experiment
+from fedpan_exp.neurons.error import shuffle_error
 from fedpan_exp.neurons.layout import permute
 from fedpan_exp.neurons.shuffle import shuffled_orders
 from fedpan_exp.randomness import stream
@@ -20,7 +21,7 @@ from fedpan_exp.tracking.record import Record
 
 @dataclass
 class ShuffleTest(Central):
-    """Accuracy and shuffle error, |h_sf - h| / J of the outputs, on the test set against P_sf."""
+    """Accuracy and shuffle error on the test set against P_sf."""
 
     name: str = "shuffle_test"
     weights: str | None = None  # a run's folder; null: train here
@@ -54,7 +55,7 @@ class ShuffleTest(Central):
                     orders = shuffled_orders(layout, P_sf, stream(experiment.seed, "shuffle", repeat))
                     shuffled = site.logits(permute(state, layout, orders))
                     accuracies.append(_accuracy(shuffled, site.test.y))
-                    errors.append(((shuffled - outputs).norm(dim=1).mean() / outputs.shape[1]).item())
+                    errors.append(shuffle_error(shuffled, outputs))
                     record.beat()
                 found = torch.tensor(accuracies, dtype=torch.float64)
                 mean, deviation = found.mean().item(), found.std(correction=0).item()
