@@ -10,6 +10,7 @@ from benchmarks.decoding import PNGS, first_and_second_start
 from benchmarks.keeping import cost_of_keeping
 from benchmarks.processes import peak_memory, start_up
 from benchmarks.rounds import against_floor
+from benchmarks.side_by_side import in_turn_and_side_by_side
 from fedpan_exp import config
 from fedpan_exp.algorithms import ALGORITHMS
 from fedpan_exp.console import console
@@ -49,6 +50,13 @@ def decoding() -> None:
     console.print(f"  first start {first:.2f} s, second {second:.3f} s: {first / second:.0f} times faster")
 
 
+def sweeps() -> None:
+    one, other, same = in_turn_and_side_by_side()
+    console.print("\n[bold]Four jobs[/bold], MLP 1024 on MNIST, in turn and with hydra/launcher=cores")
+    equal = "weights equal bit for bit" if same else "weights differ"
+    console.print(f"  {one:.0f} s and {other:.0f} s: {one / other:.2f} times faster, {equal}")
+
+
 def keeping() -> None:
     console.print(
         "\n[bold]Not losing a run[/bold]: records, offline W&B, a checkpoint every 10 rounds; of the time in rounds"
@@ -64,5 +72,6 @@ console.print(f"torch {torch.__version__}, {torch.get_num_threads()} threads\n")
 rounds()
 decoding()
 keeping()
+sweeps()
 console.print(f"\n[bold]Start-up[/bold] to the first round, MNIST on disk: {min(start_up() for _ in range(2)):.1f} s")
 memory()

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedpan_exp.data import Pixels
+from fedpan_exp.data import Images, Pixels
 
 
 class Floor:
@@ -43,3 +43,14 @@ class Floor:
             for total, p in zip(mean, parameters, strict=True):
                 total.add_(p.detach(), alpha=1 / len(chosen))
         self.server = mean
+
+    @torch.inference_mode()
+    def test(self, images: Images, batch: int = 500) -> float:
+        """The averaged weights on the test set."""
+        for p, start in zip(self.net.parameters(), self.server, strict=True):
+            p.copy_(start)
+        self.net.eval()
+        right = 0
+        for x, y in zip(images.x.split(batch), images.y.split(batch), strict=True):
+            right += int((self.net(self.pixels.clean(x)).argmax(1) == y).sum())
+        return right / len(images)

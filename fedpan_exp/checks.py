@@ -1,7 +1,10 @@
 """Refusals that name the setting, the rule and the value in one line."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class UserError(Exception):
@@ -23,6 +26,13 @@ class Diverged(UserError):
 def require(holds: bool, setting: str, rule: str, value: object) -> None:
     if not holds:
         raise ConfigError(f"{setting} must be {rule}, got {value}")
+
+
+def require_each(setting: str, values: Sequence[T], rule: str, holds: Callable[[T], bool]) -> None:
+    """A list that is not empty, and the rule for each of its values."""
+    require(len(values) > 0, setting, "a list of at least one value", list(values))
+    for value in values:
+        require(holds(value), setting, rule, value)
 
 
 def require_choice(setting: str, value: str, choices: Iterable[str]) -> None:

@@ -3,8 +3,11 @@
 import os
 import shlex
 import sys
+from contextlib import nullcontext
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from fedpan_exp import torchrun
 from fedpan_exp.checks import Diverged, UserError
 from fedpan_exp.folders import CONF
 
@@ -12,79 +15,99 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from fedpan_exp.experiment import Experiment
-    from fedpan_exp.sweep import Course
+    from fedpan_exp.sweeping.course import Course
     from fedpan_exp.tracking.record import Record
 
 course: "Course | None" = None  # of the sweep that this process runs job by job
+PLAN = ("plan=true", "plan=yes", "plan=on", "plan=1")
 
 
 def main() -> None:
-    if {"--help", "-h"} & set(sys.argv[1:]):
+    words = sys.argv[1:]
+    if {"--help", "-h"} & set(words):
         from fedpan_exp.help import help_text  # before torch is loaded: help comes at once
 
         print(help_text())
         return
-    for flag in {"-m", "--multirun"} & set(sys.argv[1:]):  # Hydra takes it only in front of the settings
-        sys.argv.remove(flag)
-        sys.argv.insert(1, flag)
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra hands us its errors instead of printing them
     try:
-        compose_and_run()
+        compose_and_run(words)
     except UserError as error:
         report(error)
         raise SystemExit(1) from None
     except KeyboardInterrupt as stop:
-        report(
-            UserError(f"interrupted; the same command goes on from there: {shlex.join(['fedpan-exp', *sys.argv[1:]])}")
-        )
+        why, again = getattr(stop, "reason", "interrupted"), shlex.join(["fedpan-exp", *words])
+        report(UserError(f"{why}; the same command goes on from there: {again}"))
         raise SystemExit(getattr(stop, "exit_code", 130)) from None
 
 
-def compose_and_run() -> None:
-    import hydra  # here, and not above, so that Ctrl-C while torch is loaded ends in one line, too
-
-    from fedpan_exp import config
+def compose_and_run(words: list[str]) -> None:
+    from fedpan_exp import config  # here, and not above, so that Ctrl-C while torch is loaded ends in one line, too
+    from fedpan_exp.console import console, errors
     from fedpan_exp.refusals import HYDRA_ERRORS, NOTHING_CHOSEN, one_line
+    from fedpan_exp.sweeping.grids import expand
 
     config.register()
+    if torchrun.is_launched():
+        torchrun.connect()
+        console.quiet = errors.quiet = torchrun.rank() > 0
     try:
-        if not _look_ahead(sys.argv[1:]):
-            return
-        hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(run)()
+        if {word for word in words if word.startswith("-")} - {"-m", "--multirun"}:
+            launch([words])  # Hydra's other flags only ask for words
+        elif any(word.startswith(("-", "sweeps=", "hydra.mode=")) or word.lower() in PLAN for word in words):
+            sweep(words, expand(words))
+        else:
+            launch([words])
     except (*HYDRA_ERRORS, ValueError) as error:
         if not isinstance(error, HYDRA_ERRORS) and not str(error).startswith(NOTHING_CHOSEN):
             raise
-        raise UserError(one_line(error, sys.argv[1:])) from None
+        raise UserError(one_line(error, words)) from None
 
 
-def _look_ahead(words: list[str]) -> bool:
-    """Check all jobs of a sweep before the first starts, and show the plan if asked; whether to go on."""
-    flags = {word for word in words if word.startswith("-")}
-    planned = any(word.lower() in ("plan=true", "plan=yes", "plan=on", "plan=1") for word in words)
-    is_sweep = flags or planned or any(word.startswith(("sweeps=", "hydra.mode=")) for word in words)
-    if not is_sweep or flags - {"-m", "--multirun"}:  # Hydra's other flags only ask for words
-        return True
-    from hydra.core.global_hydra import GlobalHydra
-
-    from fedpan_exp.sweep import Course, Refused, read_jobs
+def sweep(words: list[str], commands: list[list[str]]) -> None:
+    """Check all jobs before the first starts; then show the plan, or run them."""
+    if torchrun.is_launched():
+        raise UserError("torchrun must be given one run: for sweeps and plans leave it out, or start one for each job")
+    from fedpan_exp.sweeping import closing, listing, plan
+    from fedpan_exp.sweeping.course import Course, watched
+    from fedpan_exp.sweeping.jobs import Refused, read_jobs
 
     try:
-        jobs = read_jobs(words)
+        jobs = read_jobs(commands)
     except Refused as refused:
         for mistake in refused.mistakes[:-1]:
             report(UserError(mistake))
         raise
-    finally:
-        GlobalHydra.instance().clear()
-    if planned and jobs is None:
-        raise UserError("plan must be false with a sweeper that chooses as it goes, got true")
+    if any(word.lower() in PLAN for word in words):
+        if jobs is None:
+            raise UserError("plan must be false with a sweeper that chooses as it goes, got true")
+        plan.show(jobs)
+        return
+    if jobs and len(jobs.jobs) > 1:
+        listing.write(jobs.jobs, words)
     global course
-    course = Course(jobs) if jobs else None
-    if planned and jobs is not None:
-        from fedpan_exp.plan import show
+    course = Course(jobs.jobs) if jobs and jobs.in_turn else None
+    try:
+        with watched(jobs.jobs) if jobs and not jobs.in_turn else nullcontext():
+            launch(commands)
+    finally:
+        closing.conclude(jobs, words) if jobs else closing.conclude_search(words)
 
-        show(jobs)
-    return not planned
+
+def launch(commands: list[list[str]]) -> None:
+    """Hand each command to Hydra; a job that fails does not stop the others, and is heard of at the end."""
+    import hydra
+
+    failure: Exception | None = None
+    for command in commands:
+        flags = [word for word in command if word in ("-m", "--multirun")]  # Hydra takes them only in front
+        sys.argv[1:] = [*flags[:1], *(word for word in command if word not in flags)]
+        try:
+            hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(run)()
+        except Exception as error:
+            failure = failure or error
+    if failure:
+        raise failure
 
 
 def run(cfg: "DictConfig") -> float | None:
@@ -103,10 +126,14 @@ def run(cfg: "DictConfig") -> float | None:
         settings: Any = OmegaConf.to_container(cfg, resolve=True)
         if experiment.plan:
             raise UserError("plan must be given on the command line, as plan=true")
-        record = Record(settings, experiment.logger, experiment.study.irrelevant, hydra.overrides.task, draw)
+        if torchrun.rank():
+            assist(experiment, settings)
+            return None
+        irrelevant, words = experiment.study.irrelevant, hydra.overrides.task
+        record = Record(settings, experiment.logger, irrelevant, words, draw, experiment.pans_off)
         if hydra.mode == RunMode.RUN:
             return perform(experiment, record)
-        return perform_in_sweep(experiment, record, hydra.job.num)
+        return perform_in_sweep(experiment, record)
     except UserError as error:
         report(error)
         if hydra.mode == RunMode.RUN:
@@ -134,13 +161,24 @@ def perform(experiment: "Experiment", record: "Record") -> float | None:
         return last5
 
 
-def perform_in_sweep(experiment: "Experiment", record: "Record", number: int) -> float | None:
+def assist(experiment: "Experiment", settings: dict[str, Any]) -> None:
+    """As one of torchrun's processes that help the first: the same work, but what it would record is thrown away."""
+    from fedpan_exp.stopping import polite_stop
+    from fedpan_exp.tracking.logger import LoggerSettings
+    from fedpan_exp.tracking.record import Record
+
+    with TemporaryDirectory() as folder, polite_stop() as stop:
+        record = Record({**settings, "runs": folder}, LoggerSettings(), experiment.study.irrelevant)
+        experiment.study.run(experiment, record, stop)
+
+
+def perform_in_sweep(experiment: "Experiment", record: "Record") -> float | None:
     """Once, however many jobs are the same experiment; what others work on is left to them."""
     from fedpan_exp.outcome import remark
     from fedpan_exp.tracking.lock import Held
     from fedpan_exp.tracking.record import FINISHED
 
-    is_new = course.enter(number, record.name) if course else True
+    is_new = course.enter(record.name) if course else True
     if record.status in FINISHED and not (experiment.rerun and is_new):
         return remark(record)
     try:

@@ -13,6 +13,7 @@ from fedpan_exp.experiment import Experiment
 from fedpan_exp.folders import CONF, SWEEPS
 from fedpan_exp.models import MODELS
 from fedpan_exp.studies import STUDIES
+from fedpan_exp.sweeping.grids import settings_of
 
 VARIANTS = {"paper": "canonical", "authors": "authors"}
 
@@ -27,7 +28,7 @@ def register() -> None:
         for name, schema in schemas.items():
             store(group=f"{group}/schema", name=name, node=schema, package=group)
     for sweep in sorted(SWEEPS.glob("*.yaml")):
-        store(group="sweeps", name=sweep.stem, node=OmegaConf.load(sweep), package="_global_")
+        store(group="sweeps", name=sweep.stem, node=settings_of(sweep), package="_global_")
 
 
 def read(cfg: DictConfig) -> Experiment:

@@ -25,6 +25,16 @@ def warn(text: str) -> None:
     errors.print(f"fedpan_exp: warning: {text}", markup=False, style="yellow")
 
 
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Nothing is said but warnings."""
+    before, console.quiet = console.quiet, True
+    try:
+        yield
+    finally:
+        console.quiet = before
+
+
 class Job:
     """Progress through `total` units of work, shown as a bar or as lines."""
 

@@ -25,6 +25,7 @@ examples:
   python -m fedpan_exp.ledger runs --json                  for programs
 """
 INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
+FEDERATED = ("federate", "shuffle_federate", "divergence", "matching", "preference")  # studies of H rounds
 STYLES = {"done": "green", "running": "cyan", "interrupted": "yellow", "failed": "red", "diverged": "magenta"}
 
 
@@ -105,9 +106,16 @@ def wait_politely(words: list[str]) -> int:
 
 def row(entry: Entry) -> tuple[str, str, str, str, str]:
     accuracy = entry.summary.get("summary/last5_acc")
-    planned = entry.settings.get("fl_scene", {}).get("H")
-    rounds = f"{entry.rounds}/{planned}" if entry.rounds else ""
+    rounds = f"{entry.rounds}{planned(entry)}" if entry.rounds else ""
     return entry.status, entry.name, rounds, "" if accuracy is None else f"{accuracy:.2%}", entry.reason
+
+
+def planned(entry: Entry) -> str:
+    """The rounds or epochs a run will have; other studies count measurements."""
+    study = entry.settings.get("study", {})
+    if study.get("name") in FEDERATED:
+        return f"/{entry.settings['fl_scene']['H']}"
+    return f"/{study['epochs']}" if study.get("name") == "centralize" else ""
 
 
 def show(found: list[Entry]) -> None:

@@ -12,6 +12,13 @@ from fedpan_exp.folders import CONF, SWEEPS
 
 HYDRA_ERRORS = (HydraException, OmegaConfBaseException)
 NOTHING_CHOSEN = "Config group override must be"  # a bare ValueError of Hydra's, for group=null
+EXTRAS = {  # options that come with a package of their own
+    "hydra/launcher/joblib": "hydra-joblib-launcher",
+    "hydra/launcher/submitit_slurm": "hydra-submitit-launcher",
+    "hydra/launcher/submitit_local": "hydra-submitit-launcher",
+    "hydra/launcher/ray": "hydra-ray-launcher",
+    "hydra/sweeper/optuna": "hydra-optuna-sweeper",
+}
 KINDS = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false", "String": "a word"}
 
 
@@ -19,8 +26,11 @@ def one_line(error: Exception, overrides: list[str]) -> str:
     text = str(error)
     if text.startswith(NOTHING_CHOSEN):
         return f"a group must have one of its options, got {listed([w for w in overrides if w.endswith('=null')])}"
+    missing = error.missing_cfg_file or "" if isinstance(error, MissingConfigException) else ""
+    if missing in EXTRAS:
+        return f"{missing} needs its package: pip install {EXTRAS[missing]}"
     if isinstance(error, MissingConfigException) and error.options is not None:
-        group, _, option = (error.missing_cfg_file or "").rpartition("/")
+        group, _, option = missing.rpartition("/")
         ours = (SWEEPS if group == "sweeps" else CONF / group).glob("*.yaml")
         options = sorted(path.stem for path in ours) or error.options  # Hydra's own groups are not in our folders
         return f"{group} must be {listed(options, 'or')}, got {option}{hint(option, options)}"
@@ -47,7 +57,7 @@ def _settings(overrides: list[str]) -> list[str]:
     """Every name that could have been meant, with the groups chosen as they were."""
     from hydra import compose, initialize_config_dir
 
-    groups = [path.name for path in CONF.iterdir() if path.is_dir()]
+    groups = [path.name for path in CONF.iterdir() if path.is_dir() and path.name != "hydra"]
     choices = [word for word in overrides if word.split("=")[0] in groups]
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(CONF), version_base="1.3"):

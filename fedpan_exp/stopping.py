@@ -15,6 +15,8 @@ T = TypeVar("T")
 class Interrupted(KeyboardInterrupt):
     """Not an Exception: it ends a whole sweep, not one job of it."""
 
+    reason = "interrupted"  # for the user
+
     def __init__(self, number: int, politely: bool = True):
         super().__init__(signal.Signals(number).name)
         self.exit_code = 128 + number

@@ -123,7 +123,7 @@ def test_pans_on_and_off_are_paired(command, monkeypatch):
 BAD = [
     ("pan.A=-1", "pan.A must be at least 0, got -1.0"),
     ("pan.A=abc", "pan.A must be a number, got abc"),
-    ("pan.Z=1", "pan.Z is not a setting; pan has mode, A, T and placement"),
+    ("pan.Z=1", "pan.Z is not a setting; pan has mode, A, T, encoding, placement, per_client and own_share"),
     ("pan.mode=sub", "pan.mode must be off, add or mul, got sub"),
     ("pan=off pan.A=0.1", "pan.A must be 0 with pan=off (or choose pan=add, pan=mul), got 0.1"),
     ("fl_scene.K=0", "fl_scene.K must be at least 1, got 0"),

@@ -2,10 +2,8 @@
 
 import pytest
 import yaml
-from hydra import compose, initialize_config_dir
 
 from conftest import experiment
-from fedpan_exp import config
 from fedpan_exp.folders import CONF, SWEEPS
 
 OPTIONS = [(folder.name, path.stem) for folder in CONF.iterdir() if folder.is_dir() for path in folder.glob("*.yaml")]
@@ -16,16 +14,6 @@ def test_every_option_composes(group, option):
     made = experiment(f"{group}={option}")
     part = getattr(made, group)
     assert getattr(part, "name", option) == option
-
-
-@pytest.mark.parametrize("sweep", sorted(path.stem for path in SWEEPS.glob("*.yaml")))
-def test_every_sweep_is_a_multirun_of_settings_that_exist(sweep):
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        cfg = compose("config", [f"sweeps={sweep}"], return_hydra_config=True)
-        assert cfg.hydra.mode.name == "MULTIRUN"
-        for setting, values in cfg.hydra.sweeper.params.items():
-            for value in str(values).split(","):
-                config.read(compose("config", [f"{setting}={value}"]))
 
 
 @pytest.mark.parametrize("path", [*CONF.rglob("*.yaml"), *SWEEPS.glob("*.yaml")], ids=lambda path: path.name)

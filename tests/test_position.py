@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from conftest import experiment
-from fedpan_exp.models import Pan, silent_layers
+from fedpan_exp.models import ENCODINGS, Pan, silent_layers
 from fedpan_exp.models.mlp import MLP
 from fedpan_exp.models.position import PositionEncoding
 from fedpan_exp.training import FlatNet
@@ -76,3 +76,50 @@ def test_placement_follows_the_released_code():
     assert "stem" in encoded(*resnet)
     assert "stem" not in encoded(*resnet, "pan.placement=authors")
     assert sum("projection" in layer for layer in encoded(*resnet)) == 2
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+@pytest.mark.parametrize(("J", "T"), [(1, 1.0), (10, 1.0), (64, 4.0)])
+def test_every_encoding_gives_each_neuron_a_value_between_minus_A_and_A(name, J, T):
+    values = PositionEncoding("fc1", J, "add", A=0.3, T=T, encoding=name).values
+    assert values.shape == (J,)
+    assert values.abs().max() <= 0.3 + 1e-7
+    again = PositionEncoding("fc9", J, "mul", A=0.3, T=T, encoding=name).values
+    torch.testing.assert_close(again, 1 + values)
+
+
+def test_encodings_by_hand():
+    def values(name, J, T=1.0):
+        return PositionEncoding("fc1", J, "add", A=2.0, T=T, encoding=name).values.tolist()
+
+    half = math.sqrt(0.5)
+    assert values("cosine", 4) == pytest.approx([2, 0, -2, 0])
+    assert values("sign", 4) == [2, 2, -2, -2]
+    assert values("sign", 4, T=2.0) == [2, -2, 2, -2]
+    assert values("ramp", 5) == pytest.approx([-2, -1, 0, 1, 2])
+    assert values("quarter", 2) == pytest.approx([0, 2 * half])
+    assert values("ramp", 5, T=3.0) == values("ramp", 5)
+
+
+def test_which_encodings_tell_every_neuron_apart():
+    shared = {name: PositionEncoding("fc1", 64, "mul", 0.1, 1.0, name).shared for name in ENCODINGS}
+    assert {name for name, counts in shared.items() if max(counts) == 1} == {"ramp", "quarter", "random"}
+    assert sorted(shared["sine"]) == [1, 1, *[2] * 31]  # J/2 + 1 values: the peaks alone, all others twice
+    assert shared["sign"] == [32, 32]
+    assert max(PositionEncoding("fc1", 64, "mul", 0.1, 8.0).shared) == 16
+
+
+def test_a_value_that_all_neurons_share_is_no_position():
+    net = experiment("pan=mul", "pan.encoding=cosine", "pan.T=0", "model.width=8").network()
+    assert silent_layers(net) == {"all neurons have the same value at width 8": ["fc1", "fc2", "fc3"]}
+
+
+def test_pans_are_off_where_T_is_neutral_at_every_width():
+    def off(*words):
+        return experiment("dataset=cifar10", *words).pans_off
+
+    assert off("model=mlp", "model.width=64", "pan=mul", "pan.T=32")
+    assert off("model=mlp", "pan=add", "pan.T=0")
+    assert not off("model=mlp", "model.width=64", "pan=mul", "pan.T=32", "pan.encoding=ramp")
+    assert not off("model=vgg11", "pan=mul", "pan.T=32")  # the first layer only
+    assert not off("model=mlp", "pan=mul")

@@ -11,6 +11,7 @@ HALL = {
     "folders",
     "atomic",
     "stopping",
+    "torchrun",
 }  # open to all, import nothing but each other
 DOORS = {
     "__init__": {"torchvision_guard"},
@@ -23,19 +24,21 @@ DOORS = {
     "training": HALL | {"models", "data"},
     "algorithms": HALL | {"training"},
     "federation": HALL | {"algorithms", "training", "data"},
+    "probes": HALL | {"data", "federation", "models", "neurons", "training"},
     "tracking": HALL,
     "report": HALL | {"tracking"},
-    "experiment": HALL | {"algorithms", "data", "federation", "models", "tracking", "training"},
-    "studies": HALL | {"experiment", "algorithms", "data", "federation", "models", "neurons", "tracking", "training"},
-    "config": HALL | {"experiment", "algorithms", "models", "studies"},
+    "experiment": HALL | {"algorithms", "data", "federation", "models", "probes", "tracking", "training"},
+    "studies": HALL
+    | {"experiment", "algorithms", "data", "federation", "models", "neurons", "probes", "tracking", "training"},
+    "config": HALL | {"experiment", "algorithms", "models", "studies", "sweeping"},
     "help": HALL,
-    "sweep": HALL | {"config", "experiment", "refusals", "tracking"},
-    "plan": HALL | {"federation", "studies", "sweep", "tracking"},
+    "sweeping": HALL | {"config", "experiment", "federation", "refusals", "studies", "tracking"},
     "ledger": HALL | {"tracking"},
+    "thermometer": HALL | {"neurons", "report", "tracking"},
     "dashboard": HALL | {"tracking"},
     "refusals": HALL,
     "outcome": HALL | {"tracking"},
-    "cli": HALL | {"config", "experiment", "help", "refusals", "outcome", "plan", "report", "sweep", "tracking"},
+    "cli": HALL | {"config", "experiment", "help", "refusals", "outcome", "report", "sweeping", "tracking"},
 }
 
 

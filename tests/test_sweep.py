@@ -7,9 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from processes import child, ended, wait_for
 
+from conftest import experiment
+from fedpan_exp import config
 from fedpan_exp.atomic import read_json, read_lines
+from fedpan_exp.folders import SWEEPS
+from fedpan_exp.sweeping import grids
+from fedpan_exp.sweeping.grids import expand
+from fedpan_exp.sweeping.jobs import read_jobs
 
 SMOKE = ("scale=smoke", "model.width=16")
 
@@ -29,25 +36,108 @@ def test_every_mistake_of_a_sweep_is_said_before_the_first_job_starts(command):
 
 
 def test_the_plan_and_the_sweep_count_the_same_experiment_once(command):
-    """PANs off knows no T: 21 jobs are 15 runs."""
+    """PANs off knows no T, and is what T=8, 16 and 32 are at width 16: 21 jobs are 9 runs."""
     plan = command("sweeps=T", *SMOKE, "plan=True")
     assert plan.code == 0, plan.err
-    assert "21, of which 6 are the same experiment as another: 15 runs" in plan.out
-    assert "0 done, 0 begun, 0 held, 15 to do" in plan.out
+    assert "21, of which 12 are the same experiment as another: 9 runs" in plan.out
+    assert "0 done, 0 begun, 0 held, 9 to do" in plan.out
     assert not Path("runs").exists()
 
     swept = command("sweeps=T", *SMOKE)
     assert swept.code == 0, swept.err
-    assert len(runs(Path())) == 15
+    assert len(runs(Path())) == 9
     assert len([name for name in runs(Path()) if "-off-" in name]) == 1
-    assert "sweep  job 21/21, 1 runs to go" in swept.out
-    assert swept.out.count("round 2/2") == 15
+    assert "sweep  job 21/21, 0 runs to go" in swept.out
+    assert swept.out.count("round 2/2") == 9
 
     again = command("sweeps=T", *SMOKE)
     assert again.code == 0
     assert "round" not in again.out
     assert again.out.count(": done, last five") == 21
-    assert "15 done, 0 begun, 0 held, 0 to do" in command("sweeps=T", *SMOKE, "plan=true").out
+    assert "9 done, 0 begun, 0 held, 0 to do" in command("sweeps=T", *SMOKE, "plan=true").out
+
+
+SWEPT = sorted(path.stem for path in SWEEPS.glob("*.yaml"))
+
+
+def end(word: str, which: int) -> str:
+    """The first or the last of the values a word sweeps over."""
+    name, _, values = word.partition("=")
+    return word if values.startswith("[") else f"{name}={values.split(',')[which]}"
+
+
+@pytest.mark.parametrize("sweep", SWEPT)
+def test_every_sweep_composes_and_says_what_it_is(sweep):
+    """One job of each of its grids at each scale; running it will compose the rest."""
+    lines = [
+        [end(word, which) for word in words]
+        for scale, which in (("paper", 0), ("laptop", -1), ("smoke", -1))
+        for words in expand([f"sweeps={sweep}", f"scale={scale}"])
+    ]
+    jobs = read_jobs(lines)
+    if jobs:  # a sweep that searches has none before it begins
+        assert {job.experiment.scale for job in jobs.jobs} == {"paper", "laptop", "smoke"}
+        assert {job.experiment.fl_scene.H for job in jobs.jobs if job.experiment.scale == "smoke"} == {2}
+    text = (SWEEPS / f"{sweep}.yaml").read_text()
+    assert f"#   python -m fedpan_exp sweeps={sweep}" in text
+    assert "# Paper" in text
+
+
+def test_a_setting_given_by_hand_replaces_the_grids():
+    jobs = read_jobs(expand(["sweeps=alpha", "pan=add", "fl_scene.alpha=3"]))
+    assert jobs is not None
+    (only,) = jobs.jobs
+    assert (only.experiment.pan.mode, only.experiment.fl_scene.alpha, only.experiment.fl_scene.H) == ("add", 3, 200)
+
+
+def test_a_sweep_lists_the_runs_it_covers(command):
+    """More seeds join the list; a grid of the command line alone is not listed."""
+    words = ("sweeps=alpha", *SMOKE, "fl_scene.alpha=10,1")
+    for seed in (0, 1):
+        assert command(*words, f"seed={seed}").code == 0
+    (file,) = Path("runs/.sweeps").iterdir()
+    assert file.name == "alpha-smoke.json"
+    listing = read_json(file)
+    assert {job["run"] for job in listing["jobs"]} == runs(Path()).keys()
+    assert listing["swept"] == ["pan", "fl_scene.alpha", "seed"]
+    assert command("-m", *SMOKE, "seed=2,3").code == 0
+    assert [file] == list(Path("runs/.sweeps").iterdir())
+
+
+def test_a_failing_job_stops_neither_its_grid_nor_the_next(command):
+    """A learning rate that blows up on two of three amplitudes; the exit code tells."""
+    swept = command("sweeps=A", *SMOKE, "training.lr=1e12", "training.warmup=none", "fl_scene.E=3")
+    assert swept.code == 1
+    assert "diverged in round" in swept.err
+    assert {status(path) for path in runs(Path()).values()} == {"diverged"}
+    assert len(runs(Path())) == 12
+
+
+def test_one_job_of_a_sweep_can_be_done_alone(command):
+    """As the ledger's --retry has it."""
+    assert command("hydra.mode=RUN", "sweeps=T", *SMOKE, "pan=mul", "pan.T=4").code == 0
+    (only,) = runs(Path()).values()
+    assert "mul0.1" in only.name
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("grids: []", "must be a list of settings and their values, got []"),
+        ("grids: {pan: off}", "must be a list of settings and their values, got {'pan': False}"),
+        ("grids: [{pan.A: }]", "pan.A in {} must have values, got none"),
+    ],
+)
+def test_a_sweep_file_with_an_empty_grid(tmp_path, monkeypatch, command, content, message):
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"# Mine\n{content}\n")
+    for module in (grids, config):
+        monkeypatch.setattr(module, "SWEEPS", tmp_path)
+    ended = command("sweeps=mine", *SMOKE)
+    assert ended.code == 1
+    assert ended.err.startswith("fedpan_exp: ")
+    assert message.replace("{}", str(file)) in ended.err
+    assert len(ended.err.splitlines()) == 1
 
 
 def timeless(folder: Path) -> dict[str, list[dict]]:
@@ -86,20 +176,47 @@ def test_a_sweep_started_twice_divides_itself(tmp_path):
 
 
 @pytest.mark.slow
-def test_jobs_side_by_side_give_the_same_numbers(tmp_path):
+def test_jobs_side_by_side_or_sent_away_give_the_same_numbers(tmp_path):
+    """joblib, and submitit as on a cluster, with this machine as its only node."""
     words = [sys.executable, "-m", "fedpan_exp", "-m", *SMOKE, "algorithm=fedavg,scaffold", "seed=0,1"]
-    for launcher in ("basic", "joblib"):
+    weights = {}
+    for launcher in ("basic", "cores", "submitit_local"):
         (tmp_path / launcher).mkdir()
         done = subprocess.run(
             [*words, f"hydra/launcher={launcher}"], cwd=tmp_path / launcher, capture_output=True, text=True, timeout=300
         )
         assert done.returncode == 0, done.stderr
-    one, other = (
-        {name: (path / "weights.safetensors").read_bytes() for name, path in runs(tmp_path / launcher).items()}
-        for launcher in ("basic", "joblib")
+        assert "sweep  4 done, in runs" in done.stdout
+        found = runs(tmp_path / launcher)
+        weights[launcher] = {name: (path / "weights.safetensors").read_bytes() for name, path in found.items()}
+    assert len(weights["basic"]) == 4
+    assert weights["basic"] == weights["cores"] == weights["submitit_local"]
+
+
+def test_a_search_finds_the_best_of_its_trials(command):
+    searched = command("sweeps=search", *SMOKE, "hydra.sweeper.n_trials=3", "training.lr=0.05")
+    assert searched.code == 0, searched.err
+    best = max(read_json(path / "summary.json")["summary/last5_acc"] for path in runs(Path()).values())
+    assert f"best: {best:.2%} with pan=" in searched.out
+
+
+def test_a_launcher_without_its_package(command):
+    ended = command("sweeps=alpha", *SMOKE, "hydra/launcher=ray_cluster")
+    assert (ended.code, ended.err) == (
+        1,
+        "fedpan_exp: hydra/launcher/ray needs its package: pip install hydra-ray-launcher\n",
     )
-    assert len(one) == 4
-    assert one == other
+
+
+@pytest.mark.parametrize("file", sorted((SWEEPS / "wandb").glob("*.yaml")), ids=lambda file: file.stem)
+def test_wandb_sweeps_name_settings_and_metrics_that_exist(file):
+    content = yaml.safe_load(file.read_text())
+    ranges = content["parameters"].items()
+    for which in (0, -1):
+        words = [f"{name}={[*options.get('values', ()), options.get('max')][which]}" for name, options in ranges]
+        experiment(*(word for word in words if not word.endswith("=None")))
+    assert content["metric"]["name"] == "summary/last5_acc"
+    assert content["command"][-1] == "${args_no_hyphens}"
 
 
 def status(folder: Path) -> str:

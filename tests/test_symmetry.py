@@ -2,30 +2,12 @@
 
 import pytest
 import torch
+from networks import NETWORKS, network
 
-from conftest import experiment
 from fedpan_exp.models import Network
 from fedpan_exp.neurons.layout import permute
 from fedpan_exp.neurons.shuffle import shuffled_order, shuffled_orders
 from fedpan_exp.randomness import stream
-
-NORMS = ("none", "bn", "gn1", "gn8")
-NETWORKS = [
-    ("mlp", None),
-    *((f"vgg{depth}", norm) for depth in (8, 9, 11, 13, 16, 19) for norm in NORMS),
-    *(("resnet20", norm) for norm in NORMS),
-]
-
-
-def network(model: str, norm: str | None, *pan: str) -> Network:
-    words = ["dataset=cifar10", f"model={model}", *pan, *([f"model.norm={norm}"] if norm else [])]
-    net = experiment(*words).network().double().eval()
-    g = stream(0, "a trained look")  # biases and norm layers as they are after training: not all alike
-    for name, tensor in net.state_dict().items():
-        if tensor.dim() == 1:
-            noise = torch.rand(tensor.shape, generator=g, dtype=torch.float64)
-            tensor.copy_(0.5 + noise if name.endswith(("weight", "running_var")) else 0.2 * noise)
-    return net
 
 
 def change_by_shuffling(net: Network) -> float:

@@ -1,6 +1,6 @@
 """One file per algorithm; the name here is the name on the command line."""
 
-from fedpan_exp.algorithms.base import FedAvg, Server, Upload, Visit, average
+from fedpan_exp.algorithms.base import FedAvg, Mean, Server, Upload, Visit, average
 from fedpan_exp.algorithms.fedopt import FedOpt
 from fedpan_exp.algorithms.fedprox import FedProx
 from fedpan_exp.algorithms.moon import Moon
@@ -14,4 +14,16 @@ ALGORITHMS: dict[str, type[FedAvg]] = {
     "moon": Moon,
 }
 
-__all__ = ["ALGORITHMS", "FedAvg", "FedOpt", "FedProx", "Moon", "Scaffold", "Server", "Upload", "Visit", "average"]
+__all__ = [
+    "ALGORITHMS",
+    "FedAvg",
+    "FedOpt",
+    "FedProx",
+    "Mean",
+    "Moon",
+    "Scaffold",
+    "Server",
+    "Upload",
+    "Visit",
+    "average",
+]

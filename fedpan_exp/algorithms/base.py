@@ -40,6 +40,7 @@ class Upload:
     buffers: Tensor
     share: float  # its part in the mean, in any unit
     extra: dict[str, Tensor] = field(default_factory=dict)
+    clients: int = 1  # more: it is a mean itself, and speaks for so many
 
     @property
     def bytes(self) -> int:
@@ -99,7 +100,7 @@ def average(uploads: Iterable[Upload]) -> Mean:
         if mean is None:
             zeros = {name: torch.zeros_like(vector) for name, vector in upload.extra.items()}
             mean = Mean(torch.zeros_like(upload.weights), torch.zeros_like(upload.buffers), zeros)
-        mean.clients += 1
+        mean.clients += upload.clients
         mean.shares += upload.share
         mean.weights.add_(upload.weights, alpha=upload.share)
         mean.buffers.add_(upload.buffers, alpha=upload.share)

@@ -45,6 +45,13 @@ class Clients:
                 if not (skip_single and len(batch) == 1):  # BatchNorm cannot train on one sample
                     yield x, y
 
+    def owned(self, k: int) -> Images:
+        """All that it trains on."""
+        return self._images(self.train[k])
+
     def held_out(self, k: int) -> Images:
-        index = self.test[k].to(self.images.x.device)
+        return self._images(self.test[k])
+
+    def _images(self, part: Tensor) -> Images:
+        index = part.to(self.images.x.device)
         return Images(self.images.x[index], self.images.y[index])

@@ -40,6 +40,7 @@ class DatasetSettings:
     user_share: float = 1.0  # of the users, where the dataset knows them; the others are left out
     user_test: float = 0.0  # of each user's samples, for the global test set
     B: int = 64  # the batch size the paper uses with it; fl_scene.B takes it
+    epochs: int = 30  # of centralized training in the paper; study.epochs takes it
     authors_lr: float = "${model.authors_lr}"  # type: ignore[assignment] # or the dataset's own, in the released code
 
     def __post_init__(self) -> None:

@@ -1,8 +1,20 @@
 """Rounds of local training and aggregation."""
 
 from fedpan_exp.federation.checkpoint import Checkpoints, CheckpointSettings
+from fedpan_exp.federation.kept import Kept
 from fedpan_exp.federation.memories import Memories
+from fedpan_exp.federation.ranks import check_ranks, count_ranks
 from fedpan_exp.federation.rounds import Round, federate
 from fedpan_exp.federation.scene import Scene
 
-__all__ = ["CheckpointSettings", "Checkpoints", "Memories", "Round", "Scene", "federate"]
+__all__ = [
+    "CheckpointSettings",
+    "Checkpoints",
+    "Kept",
+    "Memories",
+    "Round",
+    "Scene",
+    "check_ranks",
+    "count_ranks",
+    "federate",
+]

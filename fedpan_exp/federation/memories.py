@@ -21,7 +21,7 @@ class Memories:
 
     def __init__(self, folder: Path | None = None, on_disk: bool = False):
         assert folder or not on_disk, "files need a folder"
-        self._folder, self._on_disk = folder or Path(), on_disk
+        self.folder, self._on_disk = folder or Path(), on_disk
         self._held: dict[int, Memory] = {}
         self._files: dict[int, str] = {}  # those that hold a client's newest
         self._pending: dict[int, Memory | str] = {}  # of the round under way
@@ -32,7 +32,7 @@ class Memories:
         """Empty for a client that was never visited; a file is mapped, not read whole."""
         if k in self._held:
             return self._held[k]
-        return load_file(self._folder / self._files[k]) if k in self._files else {}
+        return load_file(self.folder / self._files[k]) if k in self._files else {}
 
     def __setitem__(self, k: int, memory: Memory) -> None:
         self._pending[k] = self._write(k, memory) if self._on_disk else memory
@@ -49,22 +49,41 @@ class Memories:
             else:
                 self._held[k] = new
             if old and old not in self._needed:
-                (self._folder / old).unlink()
+                (self.folder / old).unlink()
         self._pending = {}
 
     def roll_back(self) -> None:
         """The round will not end."""
         self._pending = {}
 
+    def lend(self, clients: Iterable[int]) -> dict[int, Memory | str]:
+        """What another process needs to stand in for these clients: vectors, or the names of the files they are in."""
+        known = [k for k in clients if k in self._held or k in self._files]
+        return {k: self._files[k] if self._on_disk else self[k] for k in known}
+
+    def borrow(self, lent: Mapping[int, Memory | str]) -> None:
+        """Stand in for the clients of another process, and for nobody else."""
+        self._pending = {}
+        self._held = {k: memory for k, memory in lent.items() if not isinstance(memory, str)}
+        self._files = {k: name for k, name in lent.items() if isinstance(name, str)}
+
+    def changes(self) -> dict[int, Memory | str]:
+        """Of the round under way."""
+        return self._pending
+
+    def change(self, changes: Mapping[int, Memory | str]) -> None:
+        """As another process has changed them, in the round under way."""
+        self._pending.update(changes)
+
     def files(self) -> dict[int, str]:
         """A file for each client, safely on disk."""
         for k in self._held.keys() - self._files.keys():
             self._files[k] = self._write(k, self._held[k])
         for name in {*self._files.values()} - self._flushed:
-            flush_to_disk(self._folder / name)
+            flush_to_disk(self.folder / name)
             self._flushed.add(name)
         if self._files:
-            flush_to_disk(self._folder)
+            flush_to_disk(self.folder)
         return dict(self._files)
 
     def restore(self, files: Mapping[int, str]) -> None:
@@ -74,12 +93,12 @@ class Memories:
     def keep_only(self, names: Iterable[str]) -> None:
         """Delete every file that neither the checkpoints with these names nor the clients need."""
         self._needed = set(names)
-        if self._folder.is_dir():
-            for name in {path.name for path in self._folder.iterdir()} - self._needed - {*self._files.values()}:
-                (self._folder / name).unlink()
+        if self.folder.is_dir():
+            for name in {path.name for path in self.folder.iterdir()} - self._needed - {*self._files.values()}:
+                (self.folder / name).unlink()
 
     def _write(self, k: int, memory: Memory) -> str:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         name = f"{k}-{uuid4().hex}.safetensors"  # never used before, by no process
-        write_whole(self._folder / name, lambda path: save_file(memory, path), flush=False)
+        write_whole(self.folder / name, lambda path: save_file(memory, path), flush=False)
         return name

@@ -1,7 +1,10 @@
 """One file per family of networks; the settings dataclass of each is its config schema and builds it."""
 
+from fedpan_exp.models.activations import POSITIONS, activations, check_layers, watch
+from fedpan_exp.models.encodings import ENCODINGS
 from fedpan_exp.models.mlp import MLPSettings
-from fedpan_exp.models.network import ModelSettings, Network, initialise
+from fedpan_exp.models.network import ModelSettings, Network, initialise, initialise_keeping_scale
+from fedpan_exp.models.personal import own_encodings
 from fedpan_exp.models.position import Pan, PositionEncoding, encodings, silent_layers
 from fedpan_exp.models.resnet import ResNetSettings
 from fedpan_exp.models.vgg import VGGSettings
@@ -9,12 +12,19 @@ from fedpan_exp.models.vgg import VGGSettings
 MODELS: dict[str, type[ModelSettings]] = {"mlp": MLPSettings, "vgg": VGGSettings, "resnet": ResNetSettings}
 
 __all__ = [
+    "ENCODINGS",
     "MODELS",
+    "POSITIONS",
     "ModelSettings",
     "Network",
     "Pan",
     "PositionEncoding",
+    "activations",
+    "check_layers",
     "encodings",
     "initialise",
+    "initialise_keeping_scale",
+    "own_encodings",
     "silent_layers",
+    "watch",
 ]

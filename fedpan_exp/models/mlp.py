@@ -29,15 +29,16 @@ class MLP(Network):
 
     def __init__(self, inputs: int, width: int, depth: int, classes: int, pan: Pan):
         super().__init__()
-        self.body, self.layout = nn.Sequential(), Layout()
+        self.body, self.layout, self.outputs = nn.Sequential(), Layout(), {}
         self.body.add_module("flatten", nn.Flatten())
         before, fan_in = None, inputs
         for i in range(1, depth + 1):
             group = self.layout.group(f"fc{i}", width)
             self.body.add_module(f"fc{i}", nn.Linear(fan_in, width))
-            self.body.add_module(f"pe{i}", pan.encoding(group, width))
+            self.body.add_module(f"pe{i}", pan.encode(group, width))
             self.body.add_module(f"relu{i}", nn.ReLU())
             self.layout.dense(f"body.fc{i}", before, group)
+            self.outputs[group] = f"body.relu{i}"
             before, fan_in = group, width
         self.head = nn.Linear(fan_in, classes)
         self.layout.dense("head", before, None)

@@ -20,6 +20,7 @@ class Network(nn.Module):
     body: nn.Sequential
     head: nn.Linear
     layout: Layout  # which neurons each tensor axis runs over
+    outputs: dict[str, str]  # group of neurons -> the module that gives their activations
 
     def features(self, x: Tensor) -> Tensor:
         return self.body(x)
@@ -54,6 +55,15 @@ def initialise(net: nn.Module, generator: torch.Generator) -> None:
             nn.init.zeros_(module.bias)
 
 
+def initialise_keeping_scale(net: nn.Module, generator: torch.Generator) -> None:
+    """He et al. (ICCV 2015): every layer's pre-activations are about as large as its input, as in a trained network."""
+    for module in net.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            nn.init.kaiming_normal_(module.weight, mode="fan_in", nonlinearity="relu", generator=generator)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+
+
 def norm_layer(kind: str, channels: int) -> nn.Module:
     """`none`, `bn` or `gn<groups>`."""
     if kind == "none":
@@ -63,6 +73,11 @@ def norm_layer(kind: str, channels: int) -> nn.Module:
     groups = int(kind.removeprefix("gn"))
     require(channels % groups == 0, "model.norm", f"gn<groups> with groups dividing the width {channels}", kind)
     return nn.GroupNorm(groups, channels)
+
+
+def beside_norm(kind: str, side: str = "after") -> str:
+    """Where an encoding lies, in words: none, after bn, before gn8."""
+    return kind if kind == "none" else f"{side} {kind}"
 
 
 def check_norm(kind: str) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from fedpan_exp.checks import require
-from fedpan_exp.models.network import ModelSettings, Network, Shape, check_norm, norm_layer
+from fedpan_exp.models.network import ModelSettings, Network, Shape, beside_norm, check_norm, norm_layer
 from fedpan_exp.models.position import Pan
 from fedpan_exp.neurons.layout import Layout
 
@@ -33,13 +33,13 @@ class ResNet(Network):
 
     def __init__(self, channels: int, width: int, blocks: int, classes: int, norm: str, pan: Pan):
         super().__init__()
-        self.body, self.layout = nn.Sequential(), Layout()
+        self.body, self.layout, self.outputs = nn.Sequential(), Layout(), {}
         stream = self.layout.group("stage1", width)
         stem = ConvNorm(channels, width, kernel=3, stride=1, norm=norm)
         stem.state_layout(self.layout, "body.stem", None, stream)
         self.body.add_module("stem", stem)
         if pan.placement == "paper":
-            self.body.add_module("pe", pan.encoding("stem", width))
+            self.body.add_module("pe", pan.encode("stem", width, beside_norm(norm)))
         self.body.add_module("relu", nn.ReLU())
         for stage in (1, 2, 3):
             for index in range(1, blocks + 1):
@@ -49,6 +49,7 @@ class ResNet(Network):
                 block = BasicBlock(name, self.layout.sizes[stream], self.layout.sizes[after], norm, pan)
                 block.state_layout(self.layout, f"body.{name}", stream, inner, after)
                 self.body.add_module(name, block)
+                self.outputs |= {inner: f"body.{name}.relu", after: f"body.{name}"}  # the stage's last block stays
                 stream = after
         self.body.add_module("pool", nn.AdaptiveAvgPool2d(1))
         self.body.add_module("flatten", nn.Flatten())
@@ -62,17 +63,19 @@ class BasicBlock(nn.Module):
     def __init__(self, name: str, fan_in: int, fan_out: int, norm: str, pan: Pan):
         super().__init__()
         stride = 1 if fan_in == fan_out else 2
+        place = beside_norm(norm)
         self.unit1 = ConvNorm(fan_in, fan_out, 3, stride, norm)
-        self.pe1 = pan.encoding(f"{name}.unit1", fan_out)
+        self.pe1 = pan.encode(f"{name}.unit1", fan_out, place)
+        self.relu = nn.ReLU()
         self.unit2 = ConvNorm(fan_out, fan_out, 3, 1, norm)
-        self.pe2 = pan.encoding(f"{name}.unit2", fan_out)
+        self.pe2 = pan.encode(f"{name}.unit2", fan_out, place)
         self.projects = stride != 1
         if self.projects:
             self.projection = ConvNorm(fan_in, fan_out, 1, stride, norm)
-            self.pe_projection = pan.encoding(f"{name}.projection", fan_out)
+            self.pe_projection = pan.encode(f"{name}.projection", fan_out, place)
 
     def forward(self, x: Tensor) -> Tensor:
-        h = nn.functional.relu(self.pe1(self.unit1(x)))
+        h = self.relu(self.pe1(self.unit1(x)))
         shortcut = self.pe_projection(self.projection(x)) if self.projects else x
         return nn.functional.relu(self.pe2(self.unit2(h)) + shortcut)
 

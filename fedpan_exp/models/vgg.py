@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from fedpan_exp.checks import ConfigError, require
-from fedpan_exp.models.network import ModelSettings, Network, Shape, check_norm, norm_layer
+from fedpan_exp.models.network import ModelSettings, Network, Shape, beside_norm, check_norm, norm_layer
 from fedpan_exp.models.position import Pan
 from fedpan_exp.neurons.layout import Layout
 
@@ -44,9 +44,10 @@ class VGG(Network):
 
     def __init__(self, shape: Shape, convs: list[str], hidden: list[int], classes: int, norm: str, pan: Pan):
         super().__init__()
-        self.body, self.layout = nn.Sequential(), Layout()
+        self.body, self.layout, self.outputs = nn.Sequential(), Layout(), {}
         channels, height, width = shape
         encodings_first = pan.placement == "authors"  # the released code: before the norm
+        place = beside_norm(norm, "before" if encodings_first else "after")
         before: str | None = None
         i = pools = 0
         for word in convs:
@@ -61,13 +62,14 @@ class VGG(Network):
             self.layout.conv(f"body.conv{i}", before, group)
             before, channels = group, int(word)
 
-            normalise, encoding = norm_layer(norm, channels), pan.encoding(group, channels)
+            normalise = norm_layer(norm, channels)
             self.layout.norm(f"body.norm{i}", group, normalise)
-            encoding.removed_by_norm = encodings_first and isinstance(normalise, nn.BatchNorm2d)
+            encoding = pan.encode(group, channels, place)
             tail = [(f"norm{i}", normalise), (f"pe{i}", encoding)]
             for name, module in reversed(tail) if encodings_first else tail:
                 self.body.add_module(name, module)
             self.body.add_module(f"relu{i}", nn.ReLU())
+            self.outputs[group] = f"body.relu{i}"
 
         self.body.add_module("flatten", nn.Flatten())
         fan_in, block = channels * height * width, height * width
@@ -76,8 +78,9 @@ class VGG(Network):
             self.body.add_module(f"fc{j}", nn.Linear(fan_in, neurons))
             self.layout.dense(f"body.fc{j}", before, group, block)
             if pan.placement == "paper":
-                self.body.add_module(f"pe_fc{j}", pan.encoding(group, neurons))
+                self.body.add_module(f"pe_fc{j}", pan.encode(group, neurons))
             self.body.add_module(f"relu_fc{j}", nn.ReLU())
+            self.outputs[group] = f"body.relu_fc{j}"
             before, fan_in, block = group, neurons, 1
         self.head = nn.Linear(fan_in, classes)
         self.layout.dense("head", before, None, block)

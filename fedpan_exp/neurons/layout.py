@@ -53,8 +53,8 @@ class Layout:
 def permute(state: Mapping[str, Tensor], layout: Layout, orders: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Reorder neurons: new neuron j of a group is old neuron orders[group][j]."""
     moved = dict(state)
-    for name, axes in layout.axes.items():
-        for dim, axis in enumerate(axes):
+    for name in state:
+        for dim, axis in enumerate(layout.axes.get(name, ())):
             if axis and axis.group in orders:
                 order = orders[axis.group].to(moved[name].device)
                 entries = torch.arange(axis.block, device=order.device)

@@ -1,17 +1,36 @@
 """Accuracy and loss of one run, round by round."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fedpan_exp.atomic import read_lines, write_whole
+from fedpan_exp.atomic import read_lines
+from fedpan_exp.report.style import BLUE, GREY, ORANGE, save, tidy
 
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#666666"  # told apart by colour-blind readers too
+
+class Words(NamedTuple):
+    """What a study calls its turns and its measurements."""
+
+    turn: str = "round"
+    model: str = "global model"
+    trained: str = "training (local)"
+    tested: str = "test (global model)"
+    losses: str = "loss: local as the algorithm has it, test as cross entropy"
 
 
-def draw(folder: Path) -> Path | None:
+ROUNDS = Words()
+EPOCHS = Words("epoch", "test", "training", "test", "loss: cross entropy")
+
+
+def draw_epochs(folder: Path) -> Path | None:
+    """Of training at one place."""
+    return draw(folder, EPOCHS)
+
+
+def draw(folder: Path, words: Words = ROUNDS) -> Path | None:
     """metrics.jsonl -> curves.png; None where there is nothing to draw."""
     path = folder / "metrics.jsonl"
     records = read_lines(path) if path.exists() else []
@@ -20,7 +39,7 @@ def draw(folder: Path) -> Path | None:
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     accuracy = _series(records, "global/test_acc", scale=100)
-    _line(left, accuracy, BLUE, "global model")
+    _line(left, accuracy, BLUE, words.model)
     for name, label, style in (
         ("local/pre_acc", "local, before", ":"),
         ("local/post_acc", "local, after", "--"),
@@ -29,21 +48,17 @@ def draw(folder: Path) -> Path | None:
     if accuracy[1]:
         best = max(accuracy[1])
         left.set_title(f"test accuracy: best {best:.2f}%, last {accuracy[1][-1]:.2f}%", fontsize=10)
-    left.set(xlabel="round", ylabel="accuracy (%)")
-    _line(right, _series(records, "train/loss"), ORANGE, "training (local)")
-    _line(right, _series(records, "global/test_loss"), BLUE, "test (global model)")
-    right.set(xlabel="round", ylabel="loss")
-    right.set_title("loss: local as the algorithm has it, test as cross entropy", fontsize=10)
+    left.set(xlabel=words.turn, ylabel="accuracy (%)")
+    _line(right, _series(records, "train/loss"), ORANGE, words.trained)
+    _line(right, _series(records, "global/test_loss"), BLUE, words.tested)
+    right.set(xlabel=words.turn, ylabel="loss")
+    right.set_title(words.losses, fontsize=10)
     for axes in (left, right):
-        axes.grid(alpha=0.3)
+        tidy(axes)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         if axes.lines:
             axes.legend(frameon=False, fontsize=8)
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(folder.name, fontsize=9, color=GREY)
-    path = folder / "curves.png"
-    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=150))
-    return path
+    return save(figure, folder, "curves")
 
 
 def _series(records: list[dict], name: str, scale: float = 1) -> tuple[list[int], list[float]]:

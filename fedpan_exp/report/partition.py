@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fedpan_exp.atomic import write_whole
+from fedpan_exp.report.style import BLUE, save, tidy
 
 SHOWN = 100  # clients; more would only be a smear
 
@@ -30,15 +30,11 @@ def draw(folder: Path) -> Path | None:
     dots.set(ylabel="label", ylim=(-0.8, shown.shape[1] - 0.2))
     dots.set_yticks(range(shown.shape[1]) if shown.shape[1] <= 20 else range(0, shown.shape[1], 10))
     dots.set_title(f"largest dot: {shown.max():,} samples", fontsize=9)
-    sizes.bar(range(len(shown)), shown.sum(1), color="#0072B2", width=0.8)
+    sizes.bar(range(len(shown)), shown.sum(1), color=BLUE, width=0.8)
     rest = f" (the first {SHOWN} of {len(counts)})" if len(counts) > SHOWN else ""
     sizes.set(xlabel=f"client{rest}", ylabel="samples", xlim=(-1, len(shown)))
     sizes.xaxis.set_major_locator(MaxNLocator(integer=True))
     for axes in (dots, sizes):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(alpha=0.2)
+        tidy(axes)
         axes.set_axisbelow(True)
-    figure.suptitle(folder.name, fontsize=9, color="#666666")
-    path = folder / "partition.png"
-    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=150))
-    return path
+    return save(figure, folder, "partition")

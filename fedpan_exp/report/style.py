@@ -1,18 +1,28 @@
-"""Colours and manners that all pictures share; told apart by colour-blind readers too (Okabe and Ito's palette)."""
+"""How pictures of this house look."""
 
-from collections.abc import Iterable
+from pathlib import Path
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#666666"
+from fedpan_exp.atomic import write_whole
+
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#666666"  # told apart by colour-blind readers too
 GREEN, PINK, SKY, AMBER, BLACK = "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000"
 SERIES = (BLUE, ORANGE, GREEN, PINK, AMBER, SKY, BLACK, GREY)
-OFF, ON = BLUE, ORANGE  # PANs
 MARKERS = "osD^vPX*"
+OFF, ON = BLUE, ORANGE  # PANs
+SHADES = "viridis"  # of an ordered variable, likewise
+SIGNED = "PuOr"  # of values around a middle, likewise
 
 
-def tidy(axes: Iterable[Axes]) -> None:
-    for each in axes:
-        each.grid(alpha=0.25, linewidth=0.6)
-        each.set_axisbelow(True)
-        each.spines[["top", "right"]].set_visible(False)
+def tidy(axes: Axes) -> None:
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def save(figure: Figure, folder: Path, name: str) -> Path:
+    figure.suptitle(folder.name, fontsize=9, color=GREY)
+    path = folder / f"{name}.png"
+    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=150))
+    return path

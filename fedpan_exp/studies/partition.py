@@ -18,6 +18,8 @@ class Partition:
         "algorithm",
         "training",
         "eval_every",
+        "probes",
+        "probe_every",
     )  # a split depends on none of them
 
     def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:

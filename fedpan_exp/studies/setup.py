@@ -1,5 +1,6 @@
 """What studies share: data split over clients, and the words to describe a set-up."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,11 +15,18 @@ from fedpan_exp.models import Network, encodings, silent_layers
 from fedpan_exp.tracking.record import Record
 from fedpan_exp.training import Classifier, LocalTrainer
 
+LAST = 5  # the paper reports the mean accuracy of the last five rounds
 
-def load_and_split(experiment: Experiment) -> tuple[Data, Split]:
+
+def load(experiment: Experiment) -> Data:
     data = experiment.dataset.load(experiment.seed)
     drawn = f", of {len(data.users):,} users" if data.users else ""
     say("data", f"{experiment.dataset.name}: {len(data.train):,} training and {len(data.test):,} test images{drawn}")
+    return data
+
+
+def load_and_split(experiment: Experiment) -> tuple[Data, Split]:
+    data = load(experiment)
     scene = experiment.fl_scene
     parts = split(data.train.y, scene.rule(), experiment.seed, data.train.users)
     say("clients", f"{describe_split(parts)}, {scene.partition}; {scene.invited(len(parts.parts))} a round")
@@ -41,6 +49,18 @@ def note_partition(record: Record, data: Data, split: Split, classes: int) -> Te
     return counts
 
 
+def accuracies(tested: Sequence[float]) -> dict[str, float]:
+    """The part of a summary that tests give."""
+    if not tested:
+        return {}
+    last = tested[-LAST:]
+    return {
+        "summary/last5_acc": sum(last) / len(last),
+        "summary/best_acc": max(tested),
+        "summary/final_acc": last[-1],
+    }
+
+
 @dataclass
 class World:
     """What a federation takes."""
@@ -57,14 +77,18 @@ def make_world(experiment: Experiment) -> World:
     scene, net = experiment.fl_scene, experiment.network()
     describe_network(experiment, net)
     data, split = load_and_split(experiment)
-    fabric = experiment.fabric.make()
-    say("device", f"{fabric.device}, {torch.get_num_threads()} threads, precision {experiment.fabric.precision}")
-    pixels = experiment.dataset.pixels(fabric.device)
-    trainer = LocalTrainer(fabric, Classifier(net, experiment.training), pixels)
-    clients = Clients(data.train.to(fabric.device), pixels, split.parts, scene.local_test, experiment.seed)
+    trainer = make_trainer(experiment, net)
+    device = trainer.fabric.device
+    clients = Clients(data.train.to(device), trainer.pixels, split.parts, scene.local_test, experiment.seed)
     if trainer.has_batch_norm:
         check_batch_norm([len(part) for part in clients.train], scene.B)
-    return World(data, split, trainer, clients, data.test.to(fabric.device))
+    return World(data, split, trainer, clients, data.test.to(device))
+
+
+def make_trainer(experiment: Experiment, net: Network) -> LocalTrainer:
+    fabric = experiment.fabric.make()
+    say("device", f"{fabric.device}, {torch.get_num_threads()} threads, precision {experiment.fabric.precision}")
+    return LocalTrainer(fabric, Classifier(net, experiment.training), experiment.dataset.pixels(fabric.device))
 
 
 def describe_split(split: Split) -> str:
@@ -85,7 +109,9 @@ def describe_network(experiment: Experiment, net: Network) -> None:
     silent = {} if pan.is_off else silent_layers(net)
     hushed = [layer for layers in silent.values() for layer in layers]
     speaking = [e.layer for e in encodings(net) if e.layer not in hushed]
-    on = f"PANs {pan.mode}, A={pan.A:g}, T={pan.T:g}, on {' '.join(speaking) or 'no layer'}"
+    whose = {"shared": "", "own": "; each client its own", "partial": f"; {pan.own_share:.0%} each client's own"}
+    layers = " ".join(speaking) or "no layer"
+    on = f"PANs {pan.mode}, A={pan.A:g}, T={pan.T:g}, on {layers}{whose[pan.per_client]}"
     say("network", f"{experiment.model.name}, {weights:,} weights; {'PANs off' if pan.is_off else on}")
     if silent:
         layers = "; ".join(f"{' '.join(names)} ({reason})" for reason, names in silent.items())

@@ -12,6 +12,7 @@ from typing import Any
 NOT_SCIENCE = (
     *(
         "logger",
+        "ranks",
         "runs",
         "rerun",
         "plan",
@@ -22,25 +23,37 @@ NOT_SCIENCE = (
         "dataset.root",
         "fl_scene.client_memory",
     ),
-    *("fidelity", "scale", "model.lr", "model.authors_lr", "dataset.authors_lr", "dataset.B"),
+    *("fidelity", "scale", "model.lr", "model.authors_lr", "dataset.authors_lr", "dataset.B", "dataset.epochs"),
 )
 
+KNOW_NO_T = ("ramp", "quarter", "random")  # encodings without waves
 
-def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = ()) -> str:
-    """The same setting gives the same id, however it was launched."""
+
+def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off: bool = False) -> str:
+    """The same setting gives the same id, however it was launched. `pans_off`: so the network says, whatever T."""
     science = deepcopy(dict(settings))
-    for name in (*NOT_SCIENCE, *irrelevant):
+    for name in dict.fromkeys((*NOT_SCIENCE, *irrelevant)):
         *sections, key = name.split(".")
         reduce(dict.__getitem__, sections, science).pop(key)
     unused = {"alpha": "dirichlet", "shards": "shards"}  # settings that other partitions do not look at
-    for key in (key for key, kind in unused.items() if kind not in science["fl_scene"]["partition"]):
-        science["fl_scene"].pop(key)
-    if "pan" in science and is_off(science["pan"]):
+    if scene := science.get("fl_scene"):
+        for key in (key for key, kind in unused.items() if kind not in scene["partition"]):
+            scene.pop(key)
+    if not science.get("probes"):  # they add records, and change none
+        science.pop("probes", None)
+        science.pop("probe_every", None)
+    if "pan" in science and (pans_off or is_off(science["pan"])):
         science["pan"] = "off"  # whatever A, T and mode: the same plain network
+    elif "pan" in science and science["pan"]["encoding"] in KNOW_NO_T:
+        science["pan"].pop("T")
+    if isinstance(pan := science.get("pan"), dict) and pan["per_client"] != "partial":
+        pan.pop("own_share")
+        if pan["per_client"] == "shared":
+            pan.pop("per_client")
     return blake2b(json.dumps(science, sort_keys=True).encode(), digest_size=4).hexdigest()
 
 
-def run_name(settings: Mapping[str, Any], irrelevant: Sequence[str] = ()) -> str:
+def run_name(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off: bool = False) -> str:
     """federate-mnist-mlp-fedavg-mul0.1-alpha0.1-seed0-1a2b3c4d"""
     pan, scene = settings["pan"], settings["fl_scene"]
     words = {
@@ -48,13 +61,13 @@ def run_name(settings: Mapping[str, Any], irrelevant: Sequence[str] = ()) -> str
         "dataset": settings["dataset"]["name"],
         "model": settings["model"]["name"],
         "algorithm": settings["algorithm"]["name"],
-        "pan": "off" if is_off(pan) else f"{pan['mode']}{pan['A']:g}",
+        "pan": "off" if pans_off or is_off(pan) else f"{pan['mode']}{pan['A']:g}",
         "fl_scene": f"alpha{scene['alpha']:g}" if "dirichlet" in scene["partition"] else scene["partition"],
         "seed": f"seed{settings['seed']}",
     }
     shown = [word for group, word in words.items() if group not in irrelevant]
-    return "-".join([*shown, run_id(settings, irrelevant)])
+    return "-".join([*shown, run_id(settings, irrelevant, pans_off)])
 
 
 def is_off(pan: Mapping[str, Any]) -> bool:
-    return pan["mode"] == "off" or pan["A"] == 0 or pan["T"] == 0
+    return pan["mode"] == "off" or pan["A"] == 0

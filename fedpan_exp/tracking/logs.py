@@ -21,13 +21,14 @@ class Run:
     group: str  # shared by the seeds of one setting
     folder: Path
     settings: Mapping[str, Any]
+    pans_off: bool
     goes_on: bool  # earlier rounds will be told again
 
 
 class Log(Protocol):
     """Told every round from the first, also those before a resume."""
 
-    def write(self, metrics: Mapping[str, float], turn: int) -> None: ...
+    def write(self, metrics: Mapping[str, Any], turn: int) -> None: ...
 
     def finish(self, summary: Mapping[str, Any], status: str) -> None: ...
 
@@ -37,9 +38,9 @@ class CsvLog:
 
     def __init__(self, run: Run):
         self._path = run.folder / "metrics.csv"
-        self._rows: list[dict[str, float]] = []
+        self._rows: list[dict[str, Any]] = []
 
-    def write(self, metrics: Mapping[str, float], turn: int) -> None:
+    def write(self, metrics: Mapping[str, Any], turn: int) -> None:
         self._rows.append({"round": turn, **metrics})
 
     def finish(self, summary: Mapping[str, Any], status: str) -> None:
@@ -69,8 +70,9 @@ class TensorBoardLog:
         settings = "\n".join(f"    {name}: {value}" for name, value in flat(run.settings).items())
         self._writer.add_text("settings", settings)
 
-    def write(self, metrics: Mapping[str, float], turn: int) -> None:
-        for name, value in metrics.items():
+    def write(self, metrics: Mapping[str, Any], turn: int) -> None:
+        numbers = {name: value for name, value in metrics.items() if not isinstance(value, str)}
+        for name, value in numbers.items():
             self._writer.add_scalar(name, value, turn)
 
     def finish(self, summary: Mapping[str, Any], status: str) -> None:

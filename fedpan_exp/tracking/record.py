@@ -18,7 +18,7 @@ from torch import Tensor
 from fedpan_exp.atomic import NoPlace, flush_to_disk, read_json, read_lines, write_json, write_text, write_whole
 from fedpan_exp.checks import ConfigError, Diverged, first_line
 from fedpan_exp.console import warn
-from fedpan_exp.tracking.identity import run_id, run_name
+from fedpan_exp.tracking.identity import is_off, run_id, run_name
 from fedpan_exp.tracking.lock import Held, holder, lock_of
 from fedpan_exp.tracking.logger import LoggerSettings
 from fedpan_exp.tracking.logs import Log, Run
@@ -39,10 +39,12 @@ class Record:
         irrelevant: Sequence[str] = (),
         command: Sequence[str] = (),
         draw: Callable[[Path], object] = lambda folder: None,
+        pans_off: bool = False,
     ):
         self.settings, self._logger = settings, logger
-        self.name = run_name(settings, irrelevant)
-        self.group = run_name(settings, (*irrelevant, "seed"))  # what the seeds of one setting share
+        self.pans_off = pans_off or is_off(settings["pan"])
+        self.name = run_name(settings, irrelevant, pans_off)
+        self.group = run_name(settings, (*irrelevant, "seed"), pans_off)  # what the seeds of one setting share
         self.folder = Path(settings["runs"]) / self.name
         self._draw = draw
         self._lock = lock_of(self.folder)
@@ -50,7 +52,7 @@ class Record:
         self._summary: dict[str, Any] = {}
         self._last_beat = time.monotonic()
         self._origin = {  # of the start: a checkout may move on meanwhile
-            "id": run_id(settings, irrelevant),
+            "id": run_id(settings, irrelevant, pans_off),
             "seed": settings["seed"],
             "command": list(command),
             "started": _now(),
@@ -104,13 +106,13 @@ class Record:
         write_text(self.folder / "config.yaml", yaml.safe_dump(self.settings, sort_keys=False))
         earlier = read_lines(records) if keep else []
         self._logs = self._logger.open(
-            Run(self.name, self._origin["id"], self.group, self.folder, self.settings, goes_on=bool(earlier))
+            Run(self.name, self._origin["id"], self.group, self.folder, self.settings, self.pans_off, bool(earlier))
         )
         for line in earlier:
             self._pass_on(line["round"], {name: value for name, value in line.items() if name != "round"})
         return earlier
 
-    def write(self, turn: int, metrics: Mapping[str, float]) -> None:
+    def write(self, turn: int, metrics: Mapping[str, Any]) -> None:
         """One line, in one piece."""
         try:
             with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
@@ -158,7 +160,7 @@ class Record:
         except Exception as error:  # a picture is not worth a run
             warn(f"the pictures could not be drawn ({first_line(error)})")
 
-    def _pass_on(self, turn: int, metrics: dict[str, float]) -> None:
+    def _pass_on(self, turn: int, metrics: dict[str, Any]) -> None:
         for log in self._logs:
             log.write(metrics, turn)
 

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import logging
+import os
 import shutil
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -11,7 +12,6 @@ import wandb
 
 from fedpan_exp.checks import first_line
 from fedpan_exp.console import warn
-from fedpan_exp.tracking.identity import is_off
 from fedpan_exp.tracking.logs import Run, flat
 from fedpan_exp.tracking.wandb_settings import WandbSettings, has_key
 
@@ -31,7 +31,7 @@ class WandbLog:
 
         self._try(lambda: self._begin(run))
 
-    def write(self, metrics: Mapping[str, float], turn: int) -> None:
+    def write(self, metrics: Mapping[str, Any], turn: int) -> None:
         self._last = turn
         if self._run and turn > self._level:
             self._try(lambda: self._run.log({"round": turn, **metrics}, step=turn))
@@ -60,12 +60,12 @@ class WandbLog:
         self._run = wandb.init(
             project=self._settings.project,
             entity=self._settings.entity,
-            id=run.id,
+            id=run.id if "WANDB_SWEEP_ID" not in os.environ else None,  # a W&B agent has given it one
             name=run.name,
             group=run.group,
             job_type=run.settings["study"]["name"],
             tags=self._settings.tags,
-            config={**flat(run.settings), "setting": run.group, "pan/on": not is_off(run.settings["pan"])},
+            config={**flat(run.settings), "setting": run.group, "pan/on": not run.pans_off},
             dir=str(run.folder.resolve()),  # its process may be in another folder
             mode=mode,
             resume="allow" if run.goes_on else None,

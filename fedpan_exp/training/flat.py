@@ -2,12 +2,24 @@
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from fedpan_exp.models import Network
+from fedpan_exp.models import Network, own_encodings
+
+
+class Vectors(NamedTuple):
+    """A network without its shape."""
+
+    weights: Tensor
+    buffers: Tensor
+
+    def copied(self) -> "Vectors":
+        """In main memory, whatever happens to these."""
+        return Vectors(*(vector.detach().to("cpu", copy=True) for vector in self))
 
 
 class FlatNet:
@@ -43,12 +55,20 @@ class FlatNet:
         FlatNet(twin).load(weights, buffers)
         return torch.no_grad()(twin.features)
 
+    def at_client(self, k: int, seed: int) -> AbstractContextManager[None]:
+        """While it lasts, the network has the client's own encodings, where clients have any."""
+        return own_encodings(self.net, seed, k)
+
     @torch.no_grad()
     def load(self, weights: Tensor, buffers: Tensor) -> None:
         self.weights.copy_(weights)
         self.buffers.copy_(buffers)
         for counter in self._counters:  # else they would tell how often a process has trained
             counter.zero_()
+
+    def named(self, vector: Tensor) -> dict[str, Tensor]:
+        """The same by the parameters' names."""
+        return dict(zip((name for name, _ in self.net.named_parameters()), self.views(vector), strict=True))
 
     def views(self, vector: Tensor) -> list[Tensor]:
         """Any vector of the weights' length, in the parameters' shapes."""

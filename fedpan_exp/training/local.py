@@ -1,7 +1,7 @@
 """The local trainer: Lightning Fabric drives the same module for client after client."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from lightning import Fabric
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from fedpan_exp import torchrun
 from fedpan_exp.checks import ConfigError, first_line, require, require_choice
 from fedpan_exp.data import Batch, Images, Pixels
 from fedpan_exp.training.flat import FlatNet
@@ -34,13 +35,18 @@ class FabricSettings:
 
     def make(self) -> Fabric:
         try:
-            fabric = Fabric(accelerator=self.accelerator, devices=self.devices, precision=self.precision)  # type: ignore[arg-type]
+            fabric = Fabric(accelerator=self.accelerator, devices=self._devices(), precision=self.precision)  # type: ignore[arg-type]
         except Exception as error:  # Lightning checks these settings itself, with many kinds of exceptions
             raise ConfigError(
                 f"fabric must be settings that lightning.Fabric takes, got {self} ({first_line(error)})"
             ) from None
         require(fabric.world_size == 1, "fabric.devices", "one device", self.devices)
         return fabric
+
+    def _devices(self) -> Any:
+        """Of several processes on a machine, each takes a GPU of its own."""
+        on_gpus = self.accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
+        return [torchrun.local_rank()] if torchrun.is_launched() and on_gpus else self.devices
 
 
 @dataclass
@@ -58,6 +64,13 @@ class Score:
     accuracy: float
     loss: float
     samples: int
+
+    @staticmethod
+    def over(parts: "Sequence[Score]") -> "Score":
+        """Of several parts of one set of images."""
+        samples = sum(part.samples for part in parts)
+        right = sum(round(part.accuracy * part.samples) for part in parts)
+        return Score(right / samples, sum(part.loss * part.samples for part in parts) / samples, samples)
 
 
 class LocalTrainer:
@@ -109,6 +122,12 @@ class LocalTrainer:
             velocity = self.settings.momentum * velocity + 1
             steps, samples, travel = steps + 1, samples + len(y), travel + group["lr"] * velocity
         return Fit(steps, travel, total.item() / max(samples, 1), samples)
+
+    def momenta(self) -> dict[str, Tensor]:
+        """The optimizer's, by parameter; none before the first step of a visit."""
+        states = {name: self._optimizer.optimizer.state.get(p, {}) for name, p in self.net.net.named_parameters()}
+        found = {name: state.get("momentum_buffer") for name, state in states.items()}
+        return {name: momentum for name, momentum in found.items() if momentum is not None}
 
     @torch.inference_mode()
     def evaluate(self, images: Images) -> Score:

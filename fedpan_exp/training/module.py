@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from lightning import LightningModule
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedpan_exp.checks import require, require_choice
@@ -39,9 +39,9 @@ class Training:
 
 
 class Classifier(LightningModule):
-    def __init__(self, net: Network, training_settings: Training):
+    def __init__(self, net: Network, training_settings: Training, optimizer: str = "sgd"):
         super().__init__()
-        self.net, self.settings = net, training_settings
+        self.net, self.settings, self.optimizer_name = net, training_settings, optimizer
 
     def forward(self, x: Tensor, with_features: bool = False) -> Any:
         return self.net(x, with_features)
@@ -49,11 +49,17 @@ class Classifier(LightningModule):
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         x, y = batch
         loss = F.cross_entropy(self(x), y)
-        self.log("train/loss", loss, batch_size=len(y))
+        self.log("train/loss", loss, on_step=False, on_epoch=True, batch_size=len(y))  # a mean over samples
         return loss
 
-    def optimizer(self) -> torch.optim.SGD:
+    def configure_gradient_clipping(self, *_: Any, **__: Any) -> None:
+        if self.settings.clip is not None:
+            nn.utils.clip_grad_norm_(self.parameters(), self.settings.clip)
+
+    def optimizer(self) -> torch.optim.Optimizer:
         s = self.settings
+        if self.optimizer_name == "adam":
+            return torch.optim.Adam(self.parameters(), s.lr, weight_decay=s.weight_decay, fused=True)
         return torch.optim.SGD(self.parameters(), s.lr, momentum=s.momentum, weight_decay=s.weight_decay, fused=True)
 
     def configure_optimizers(self) -> Any:

@@ -31,7 +31,9 @@ def grid(rows: int, columns: int, width: float = 3.0, height: float = 2.5) -> tu
     """Axes [rows, columns], tidied."""
     figure = Figure(figsize=(max(width * columns, 3.6), max(height * rows, 2.5)), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)
-    tidy(axes.flat)
+    for panel in axes.flat:
+        tidy(panel)
+        panel.set_axisbelow(True)
     return figure, axes
 
 

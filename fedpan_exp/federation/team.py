@@ -1,0 +1,194 @@
+"""What the ranks of a run say to each other, through Fabric and torch.distributed."""
+
+import os
+import signal
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import torch
+from lightning import Fabric
+from torch import Tensor, distributed
+
+from fedpan_exp.algorithms import Server
+from fedpan_exp.checks import first_line
+from fedpan_exp.federation.memories import Memory
+from fedpan_exp.stopping import Interrupted, Stop
+
+T = TypeVar("T")
+Parcel = Mapping[int, Memory | str]  # what clients remember: vectors, or the file that holds them
+Label = Mapping[int, Any]
+GLANCE = 0.0002  # seconds between two looks at whether the others have come
+LAST_WORDS = 1.0  # seconds until a process whose connection has closed can be asked what it died of
+
+
+class Lost(Interrupted):
+    """A rank has died. The others have lost nothing: the run can go on from its last whole round."""
+
+    def __init__(self, what: str):
+        KeyboardInterrupt.__init__(self, what)
+        self.exit_code, self.politely, self.reason = 1, True, what
+
+
+class Dismissed(SystemExit):
+    """A helper's work is over; whatever the reason, rank 0 will say it."""
+
+
+@dataclass
+class Team:
+    """The ranks as one of them sees them. Alone, all of this comes to nothing."""
+
+    stop: Stop
+    rank: int = 0
+    size: int = 1
+    fabric: Fabric | None = None  # that all ranks share; each trains with one of its own
+    helpers: dict[int, int] = field(default_factory=dict)  # processes that rank 0 has forked
+    leader: int | None = None  # the process that has forked us
+    lost: Lost | None = None  # what the others would be told, were they in their places
+
+    @property
+    def leads(self) -> bool:
+        return self.rank == 0
+
+    def watch(self, items: Iterable[T]) -> Iterator[T]:
+        """Pass items on until somebody asks to stop, or dies."""
+        for item in self.stop.heed(items):
+            self._look_around()
+            yield item
+
+    def say(self, *words: int) -> list[int]:
+        """Rank 0's words, to all of them; the others say as many, which are not heard."""
+        if self.size == 1:
+            return list(words)
+        if self.lost:
+            raise self.lost
+        told = torch.tensor(words)
+        with self._talking():
+            distributed.broadcast(told, src=0)
+        return told.tolist()
+
+    def gather(self, mine: T, heed_signals: bool = True) -> list[T]:
+        """What each of the ranks has, to all of them."""
+        if self.size == 1:
+            return [mine]
+        found: list[Any] = [None] * self.size
+        with self._talking():
+            self._meet(heed_signals)
+            distributed.all_gather_object(found, mine)
+        return found
+
+    def add(self, vectors: Sequence[Tensor]) -> None:
+        """Each vector becomes its sum over the ranks, in place; all in one exchange."""
+        if self.fabric is None:
+            return
+        whole = torch.cat(list(vectors))
+        with self._talking():
+            self.fabric.all_reduce(whole, reduce_op="sum")
+        for vector, total in zip(vectors, whole.split([len(vector) for vector in vectors]), strict=True):
+            vector.copy_(total)
+
+    def share(self, server: Server) -> None:
+        """Everybody's server becomes rank 0's."""
+        if self.fabric is None:
+            return
+        with self._talking():
+            kinds = {name: (v.shape, v.dtype, v.device.type) for name, v in _vectors(server).items()}
+            for name, (shape, dtype, device) in self.fabric.broadcast(kinds).items():
+                vector = _vectors(server).get(name)
+                if vector is None:
+                    place = server.weights.device if device != "cpu" else "cpu"
+                    vector = server.memory[name] = torch.empty(shape, dtype=dtype, device=place)
+                distributed.broadcast(vector, src=0)
+
+    def hand_out(self, parcels: Sequence[Parcel]) -> Parcel:
+        """From rank 0 a parcel to each; returns one's own."""
+        labels = [label(parcel) for parcel in parcels] if self.leads else [{}] * self.size
+        mine: list[Any] = [None]
+        with self._talking():
+            distributed.scatter_object_list(mine, labels, src=0)
+            if not self.leads:
+                return _unpack(mine[0], source=0)
+            for rank in range(1, self.size):
+                _send(parcels[rank], rank)
+        return parcels[0]
+
+    def hand_in(self, parcel: Parcel, labels: Sequence[Label]) -> list[Parcel]:
+        """From each a parcel to rank 0, which has its label; returns those of the others."""
+        with self._talking():
+            if self.leads:
+                return [_unpack(labels[rank], rank) for rank in range(1, self.size)]
+            _send(parcel, 0)
+        return []
+
+    def _meet(self, heed_signals: bool) -> None:
+        """Wait for the slowest, with an eye on signals, which nobody hears inside of a collective operation."""
+        work = distributed.barrier(async_op=True)
+        assert work is not None
+        while not work.is_completed():
+            if heed_signals:
+                self.stop.end_if_asked()
+            self._look_around()
+            time.sleep(GLANCE)
+        work.wait()
+
+    def _look_around(self) -> None:
+        if self.leader is not None and os.getppid() != self.leader:
+            raise Dismissed(0)
+        for rank, process in self.helpers.items():
+            if end := os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                killed = end.si_code != os.CLD_EXITED
+                how = f"was killed by {signal.Signals(end.si_status).name}" if killed else "ended by itself"
+                self.lost = Lost(f"rank {rank} {how}")
+                raise self.lost
+
+    @contextmanager
+    def _talking(self) -> Iterator[None]:
+        """A connection that closes means that a rank has died."""
+        try:
+            yield
+        except RuntimeError as error:
+            if not self.leads:
+                raise Dismissed(0) from None
+            until = time.monotonic() + LAST_WORDS
+            while time.monotonic() < until:
+                self._look_around()
+                time.sleep(0.01)
+            self.stop.end_if_asked()  # torchrun passes a signal on to all of them
+            self.lost = Lost(f"a rank has died ({first_line(error)})")
+            raise self.lost from None
+
+
+def _vectors(server: Server) -> dict[str, Tensor]:
+    return {"weights": server.weights, "buffers": server.buffers} | {
+        k: v for k, v in server.memory.items() if v is not None
+    }
+
+
+def label(parcel: Parcel) -> Label:
+    """What a parcel holds, for whoever has to make room for it."""
+    return {
+        k: memory if isinstance(memory, str) else {name: (v.shape, v.dtype) for name, v in memory.items()}
+        for k, memory in parcel.items()
+    }
+
+
+def _send(parcel: Parcel, rank: int) -> None:
+    for memory in parcel.values():
+        if not isinstance(memory, str):
+            for vector in memory.values():
+                distributed.send(vector, rank)
+
+
+def _unpack(label: Label, source: int) -> Parcel:
+    parcel: dict[int, Memory | str] = {}
+    for k, kinds in label.items():
+        if isinstance(kinds, str):
+            parcel[k] = kinds
+            continue
+        memory = {name: torch.empty(shape, dtype=dtype) for name, (shape, dtype) in kinds.items()}
+        for vector in memory.values():
+            distributed.recv(vector, source)
+        parcel[k] = memory
+    return parcel

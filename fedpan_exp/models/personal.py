@@ -1,0 +1,34 @@
+"""Encodings of a client's own: the paper's idea for personalization, which it leaves for future work."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from fedpan_exp.models.position import encodings
+from fedpan_exp.randomness import stream
+
+
+@contextmanager
+def own_encodings(net: nn.Module, seed: int, k: int) -> Iterator[None]:
+    """While it lasts, client k's values are in the place of the shared ones, the same ones at each of its visits."""
+    owned = [encoding for encoding in encodings(net) if encoding.own > 0 and not encoding.neutral]
+    shared = [encoding.values for encoding in owned]
+    for encoding, values in zip(owned, shared, strict=True):
+        order = own_order(encoding.neurons, encoding.own, stream(seed, "encoding", k, encoding.layer))
+        encoding.values = values[order.to(values.device)]
+    try:
+        yield
+    finally:
+        for encoding, values in zip(owned, shared, strict=True):
+            encoding.values = values
+
+
+def own_order(neurons: int, share: float, generator: torch.Generator) -> Tensor:
+    """A share of the positions, drawn, exchange their values among themselves; whatever the encoding, all its values
+    are there."""
+    drawn = torch.randperm(neurons, generator=generator)[: round(share * neurons)]
+    order = torch.arange(neurons)
+    order[drawn] = drawn[torch.randperm(len(drawn), generator=generator)]
+    return order

@@ -1,0 +1,34 @@
+"""Probes of what neurons do: are they at the same places, and do they work for the same classes?"""
+
+from fedpan_exp.data import Clients, Images
+from fedpan_exp.federation import Kept
+from fedpan_exp.neurons.matching import share_in_place
+from fedpan_exp.neurons.preference import share_of_same_class
+from fedpan_exp.probes.microscope import Microscope
+from fedpan_exp.training import LocalTrainer
+
+SAMPLES = 500  # of the test set, as in the paper; all of a smaller one
+
+
+class ActivityProbe:
+    def __init__(self, trainer: LocalTrainer, clients: Clients, test: Images):
+        self.microscope = Microscope(trainer, test, SAMPLES, clients.seed, list(trainer.net.net.outputs))
+
+
+class MatchingProbe(ActivityProbe):
+    """The share of neurons whose optimal assignment in the mean model, by activations, is their own place."""
+
+    def measure(self, kept: Kept) -> list[dict[str, float]]:
+        look = self.microscope
+        mean = look.activations(kept.mean, "all")
+        orders = [look.match(mean, look.activations(local, "all")) for local in kept.locals]
+        return [{layer: share_in_place(order) for layer, order in each.items()} for each in orders]
+
+
+class PreferenceProbe(ActivityProbe):
+    """The share of neurons that work for the same class as in the mean model."""
+
+    def measure(self, kept: Kept) -> list[dict[str, float]]:
+        mean = self.microscope.preferences(kept.mean)
+        vectors = [self.microscope.preferences(local) for local in kept.locals]
+        return [{layer: share_of_same_class(mean[layer], each[layer]) for layer in mean} for each in vectors]

@@ -1,0 +1,39 @@
+"""The assignment of the local model's neurons to the global model's: a dot for each pair, as in the paper."""
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from fedpan_exp.atomic import read_json
+from fedpan_exp.report.style import BLUE, GREY, ORANGE, save
+
+COLUMNS = 4
+
+
+def draw(folder: Path) -> Path | None:
+    """matching.json and summary.json -> matching.png; None where a run ended before."""
+    shares = read_json(folder / "summary.json")
+    layers = {layer: np.array(order) for layer, order in read_json(folder / "matching.json").items()}
+    layers = {layer: order for layer, order in layers.items() if f"summary/matching/{layer}" in shares}
+    if not layers:
+        return None
+    columns = min(COLUMNS, len(layers))
+    rows = -(-len(layers) // columns)
+    figure = Figure(figsize=(3.2 * columns + 0.6, 3.3 * rows + 0.5), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False).flatten()
+    for axes in grid[len(layers) :]:
+        axes.set_axis_off()
+    for axes, (layer, order) in zip(grid, layers.items(), strict=False):
+        neurons = np.arange(len(order))
+        kept = order == neurons
+        size = max(0.4, min(12.0, 500 / len(order)))
+        axes.scatter(order[~kept], neurons[~kept], s=size, color=ORANGE, linewidths=0)
+        axes.scatter(order[kept], neurons[kept], s=size, color=BLUE, linewidths=0)
+        axes.set(xlim=(-1, len(order)), ylim=(len(order), -1), aspect="equal")
+        axes.set_title(f"{layer} [{shares[f'summary/matching/{layer}']:.3f}]", fontsize=10)
+        axes.set_xlabel("neuron of the local model", fontsize=8)
+        axes.set_ylabel("neuron of the global model", fontsize=8)
+        axes.tick_params(labelsize=7)
+    figure.supxlabel("in brackets: the share on the diagonal", fontsize=8, color=GREY)
+    return save(figure, folder, "matching")

@@ -1,0 +1,89 @@
+"""How much does an untrained network notice of a shuffle? The error (Eq. 8) on random input, against A and T."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch.func import functional_call
+
+from fedpan_exp.checks import require, require_choice, require_each
+from fedpan_exp.console import job, say
+from fedpan_exp.experiment import Experiment
+from fedpan_exp.models import ENCODINGS, Pan, initialise, initialise_keeping_scale
+from fedpan_exp.neurons.error import shuffle_error
+from fedpan_exp.neurons.layout import permute
+from fedpan_exp.neurons.shuffle import shuffled_orders
+from fedpan_exp.randomness import stream
+from fedpan_exp.stopping import Stop
+from fedpan_exp.studies.repeats import summed_up
+from fedpan_exp.tracking.record import Record
+
+INITIALISATIONS = {"he": initialise_keeping_scale, "authors": initialise}
+
+
+@dataclass
+class ShuffleError:
+    name: str = "shuffle_error"
+    modes: list[str] = field(default_factory=list)
+    A: list[float] = field(default_factory=list)
+    T: list[float] = field(default_factory=list)
+    encoding: str = "sine"
+    P_sf: float = 0.1
+    samples: int = 8
+    repeats: int = 5
+    initialisation: str = "he"
+    irrelevant: ClassVar[tuple[str, ...]] = (
+        *("pan", "algorithm", "fl_scene", "training", "fabric", "eval_every"),
+    )  # PANs are among its own settings
+
+    def __post_init__(self) -> None:
+        require_each("study.modes", self.modes, "add or mul", lambda mode: mode in ("add", "mul"))
+        require_each("study.A", self.A, "at least 0", lambda A: 0 <= A < math.inf)
+        require_each("study.T", self.T, "at least 0", lambda T: 0 <= T < math.inf)
+        require_choice("study.encoding", self.encoding, ENCODINGS)
+        require(0 <= self.P_sf <= 1, "study.P_sf", "in [0, 1]", self.P_sf)
+        require(self.samples >= 1, "study.samples", "at least 1", self.samples)
+        require(self.repeats >= 1, "study.repeats", "at least 1", self.repeats)
+        require_choice("study.initialisation", self.initialisation, INITIALISATIONS)
+
+    @torch.no_grad()
+    def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
+        """Every setting meets the same weights, input and permutations."""
+        seed, device = experiment.seed, experiment.fabric.make().device
+        net = experiment.build(Pan())
+        INITIALISATIONS[self.initialisation](net, stream(seed, "weights"))
+        state = net.to(device).state_dict()
+        x = torch.randn(self.samples, *experiment.dataset.shape, generator=stream(seed, "random input")).to(device)
+        orders = [shuffled_orders(net.layout, self.P_sf, stream(seed, "shuffle", i)) for i in range(self.repeats)]
+        shuffled = [permute(state, net.layout, order) for order in orders]
+        plain = functional_call(net.eval(), state, x)
+        say("output", f"of the plain network: {(plain.norm(dim=1) / plain.shape[1]).mean():.3g}, as the error counts")
+
+        record.begin()
+        records: list[dict[str, Any]] = []
+        grid: list[dict[str, Any]] = [
+            {"mode": mode, "A": A, "T": T} for mode in self.modes for T in self.T for A in self.A
+        ]
+        with job("shuffle_error", len(grid)) as progress:
+            for turn, at in enumerate(progress.track(grid), start=1):
+                aware = experiment.build(Pan(**at, encoding=self.encoding)).to(device).eval()  # BatchNorm, too
+                before = functional_call(aware, state, x)
+                errors = [shuffle_error(functional_call(aware, moved, x), before) for moved in shuffled]
+                records.append({**at, **summed_up("error", errors)})
+                record.write(turn, records[-1])
+                record.beat()
+                progress.note(f"{at['mode']} A={at['A']:g} T={at['T']:g}  error {records[-1]['error']:.3g}")
+        record.summarise(powers(records, self.T[0]))
+
+
+def powers(records: list[dict[str, Any]], T: float) -> dict[str, float]:
+    """How the error grows with A: p in error ~ A^p, the slope in log-log; 1 is linear."""
+    found = {}
+    for mode in dict.fromkeys(record["mode"] for record in records):
+        here = [r for r in records if r["mode"] == mode and r["T"] == T and r["A"] > 0 and r["error"] > 0]
+        A, error = ([record[name] for record in here] for name in ("A", "error"))
+        if len(set(A)) > 1:
+            found[f"summary/power_{mode}"] = float(np.polyfit(np.log(A), np.log(error), 1)[0])
+    return found

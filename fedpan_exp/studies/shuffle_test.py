@@ -1,0 +1,68 @@
+"""What does a trained network lose when its neurons change places?"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from fedpan_exp.checks import require
+from fedpan_exp.console import job, say
+from fedpan_exp.experiment import Experiment
+from fedpan_exp.neurons.error import shuffle_error
+from fedpan_exp.neurons.layout import permute
+from fedpan_exp.neurons.shuffle import shuffled_orders
+from fedpan_exp.randomness import stream
+from fedpan_exp.stopping import Stop
+from fedpan_exp.studies.central import Central, hold, make_site, train_network
+from fedpan_exp.studies.weights import weights_of
+from fedpan_exp.tracking.record import Record
+
+
+@dataclass
+class ShuffleTest(Central):
+    """Accuracy and shuffle error on the test set against P_sf."""
+
+    name: str = "shuffle_test"
+    weights: str | None = None  # a run's folder; null: train here
+    P_sf: list[float] = field(default_factory=list)
+    repeats: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        in_range = bool(self.P_sf) and all(0 <= P_sf <= 1 for P_sf in self.P_sf)
+        require(in_range, "study.P_sf", "values in [0, 1]", self.P_sf)
+        require(self.repeats >= 1, "study.repeats", "at least 1", self.repeats)
+
+    def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
+        site = make_site(experiment)
+        layout = site.twin.layout
+        given = weights_of(Path(self.weights), record.settings, site.twin) if self.weights else None
+        hold(experiment, record)
+        record.begin()
+        state = given or train_network(site, record, stop)
+        record.save_weights(state)
+        device = site.judge.fabric.device
+        state = {name: tensor.to(device) for name, tensor in state.items()}
+        outputs = site.logits(state)
+        right = _accuracy(outputs, site.test.y)
+        say("trained", f"test accuracy {right:.2%} before its neurons are shuffled")
+        record.summarise({"summary/test_acc": right})
+        with job("shuffle", len(self.P_sf) * self.repeats) as progress:
+            for number, P_sf in enumerate(self.P_sf, start=1):
+                accuracies, errors = [], []
+                for repeat in progress.track(stop.heed(range(self.repeats))):
+                    orders = shuffled_orders(layout, P_sf, stream(experiment.seed, "shuffle", repeat))
+                    shuffled = site.logits(permute(state, layout, orders))
+                    accuracies.append(_accuracy(shuffled, site.test.y))
+                    errors.append(shuffle_error(shuffled, outputs))
+                    record.beat()
+                found = torch.tensor(accuracies, dtype=torch.float64)
+                mean, deviation = found.mean().item(), found.std(correction=0).item()
+                error = sum(errors) / len(errors)
+                record.write(number, {"P_sf": P_sf, "test_acc": mean, "error": error, "deviation": deviation})
+                progress.note(f"P_sf {P_sf:g}  accuracy {mean:.2%}  error {error:.4g}")
+
+
+def _accuracy(logits: Tensor, y: Tensor) -> float:
+    return (logits.argmax(1) == y).sum().item() / len(y)

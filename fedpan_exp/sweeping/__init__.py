@@ -1,0 +1,1 @@
+"""Many experiments by one command: their grids, their jobs, what they would cost, how far they have come."""

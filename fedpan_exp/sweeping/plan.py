@@ -1,0 +1,131 @@
+"""plan=true: what a command would do, and what it would cost; nothing is run but a client or two, to time them."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from fedpan_exp.atomic import read_lines
+from fedpan_exp.checks import UserError
+from fedpan_exp.console import clock, console, job, quietly, say, warn
+from fedpan_exp.federation import count_ranks, federate
+from fedpan_exp.studies.federate import Federate
+from fedpan_exp.studies.setup import make_world
+from fedpan_exp.sweeping.jobs import Job, Jobs
+from fedpan_exp.tracking.ledger import Entry, entries
+from fedpan_exp.tracking.lock import is_held
+from fedpan_exp.tracking.record import FINISHED
+
+ROUNDS = 2  # timed where no earlier run tells; the first warms up
+PICTURES = 250_000  # bytes a run
+
+
+@dataclass
+class Cost:
+    sample: float  # seconds, of one training sample seen once
+    samples: float  # that a client has, on average
+    sent: float  # bytes of a visit, both ways
+    record: int  # bytes of a round
+    weights: int  # bytes of a run
+
+
+def show(jobs: Jobs) -> None:
+    runs, total = jobs.distinct(), len(jobs.jobs)
+    states = [_state(job) for job in runs]
+    say("jobs", f"{total}, of which {total - len(runs)} are the same experiment as another: {len(runs)} runs")
+    say("runs", ", ".join(f"{states.count(state)} {state}" for state in ("done", "begun", "held", "to do")))
+    left = [job for job, state in zip(runs, states, strict=True) if state in ("begun", "to do")]
+    federated = [job for job in left if isinstance(job.experiment.study, Federate)]
+    costs = _costs(federated)
+    known = [(job, cost) for job, cost in zip(federated, costs, strict=True) if cost]
+    seconds = sent = disk = 0.0
+    for one, cost in known:
+        scene = one.experiment.fl_scene
+        visits = (scene.H - Entry(one.record.folder).rounds) * scene.invited(scene.K)
+        seconds += visits * scene.E * cost.samples * cost.sample
+        sent += visits * cost.sent
+        disk += scene.H * cost.record + cost.weights + PICTURES
+    if len(known) < len(left):
+        say("unknown", f"what {len(left) - len(known)} of them take")
+    if known:
+        say("time", f"{clock(seconds)} in rounds, one run after another")
+        say("disk", f"{disk / 1e6:,.1f} MB when all is done")
+        say("sent", f"{sent / 1e9:,.1f} GB between clients and server, were they apart")
+
+
+def _state(job: Job) -> str:
+    if job.record.status in FINISHED:
+        return "done"
+    if job.record.status and is_held(job.record.folder):
+        return "held"
+    return "begun" if job.record.status else "to do"
+
+
+def _costs(jobs: Sequence[Job]) -> list[Cost | None]:
+    """Of each job: from earlier records of the same kind of work, else from two visits timed now; None: no data."""
+    known: dict[str, Cost | None] = {}
+    folders = {Path(one.experiment.runs) for one in jobs}
+    for entry in entries([folder for folder in folders if folder.is_dir()]):
+        if entry.settings and (cost := _recorded(entry)):
+            known.setdefault(_kind(entry.settings), cost)
+    unknown = {_kind(one.record.settings): one for one in jobs if _kind(one.record.settings) not in known}
+    if unknown:
+        console.print(f"timing {ROUNDS} visits to a client for each of {len(unknown)} kinds of work")
+    with job("time", len(unknown)) as progress:
+        for kind, one in unknown.items():
+            try:
+                cost = known[kind] = _timed(one)
+                said = f"{1 / cost.sample:,.0f} samples/s"
+            except UserError as error:
+                known[kind], said = None, "unknown"
+                warn(str(error))
+            progress.advance()
+            progress.note(said)
+    return [known[_kind(one.record.settings)] for one in jobs]
+
+
+def _kind(settings: dict[str, Any]) -> str:
+    """What decides on how long a sample takes, and how many a client has."""
+    scene = {letter: settings["fl_scene"][letter] for letter in ("K", "B", "partition")}
+    names = {group: settings[group]["name"] for group in ("dataset", "algorithm")}
+    return json.dumps([names, settings["model"], scene, settings["fabric"]], sort_keys=True)
+
+
+def _recorded(entry: Entry) -> Cost | None:
+    path, weights = entry.folder / "metrics.jsonl", entry.folder / "weights.safetensors"
+    if not path.exists() or not weights.exists():
+        return None
+    records = [record for record in read_lines(path) if "train/samples" in record]
+    if len(records) < ROUNDS:
+        return None
+    last, settings = records[-1], entry.settings["fl_scene"]
+    samples = sum(record["train/samples"] for record in records)
+    visits = max(1, round(settings["R"] * settings["K"]))
+    return Cost(
+        sum(record["time/round_s"] for record in records) / samples,
+        samples / len(records) / visits / settings["E"],
+        (last["comm/up_bytes"] + last["comm/down_bytes"]) / visits,
+        path.stat().st_size // len(records),
+        weights.stat().st_size,
+    )
+
+
+def _timed(one: Job) -> Cost:
+    """A visit of one epoch by each process, after another that warms up."""
+    experiment = one.experiment
+    with quietly():
+        world = make_world(experiment)
+    algorithm, trainer, clients, scene = experiment.algorithm, world.trainer, world.clients, experiment.fl_scene
+    ranks = count_ranks(experiment.ranks, scene.invited(len(clients)), trainer.fabric.device)
+    brief = replace(scene, R=ranks / len(clients), E=1, H=ROUNDS)
+    *_, last = islice(federate(algorithm, trainer, clients, brief, experiment.seed, ranks=ranks), ROUNDS)
+    metrics = last.metrics()
+    return Cost(
+        last.seconds / metrics["train/samples"],
+        sum(map(len, clients.train)) / len(clients),
+        (metrics["comm/up_bytes"] + metrics["comm/down_bytes"]) / ranks,
+        len(json.dumps(metrics)),
+        last.server.weights.nbytes,
+    )

@@ -1,0 +1,64 @@
+"""What neurons say: the right values, of the right layer, for every network of the house."""
+
+import pytest
+import torch
+from networks import NETWORKS, narrow, network
+
+from fedpan_exp.checks import ConfigError
+from fedpan_exp.models import activations, watch
+from fedpan_exp.neurons.layout import permute
+from fedpan_exp.neurons.shuffle import shuffled_orders
+from fedpan_exp.randomness import stream
+
+X = torch.randn(3, 3, 32, 32, generator=stream(0, "input"), dtype=torch.float64)
+
+
+def test_they_are_the_values_behind_the_relu_and_behind_the_encoding():
+    net = network("mlp", None, "pan=mul", "pan.A=0.5", "model.width=6", "model.depth=2")
+    state, x = net.state_dict(), X.flatten(1)
+    e = 1 + 0.5 * torch.sin(2 * torch.pi * torch.arange(6) / 6)
+    for layer in ("fc1", "fc2"):
+        x = (e * (x @ state[f"body.{layer}.weight"].T + state[f"body.{layer}.bias"])).relu()
+        assert torch.allclose(activations(net, X, [layer])[layer], x.T, atol=1e-6)
+    logits = x @ state["head.weight"].T + state["head.bias"]
+    assert torch.allclose(activations(net, X, ["head"])["head"], logits.T, atol=1e-6)
+
+
+@pytest.mark.parametrize(("model", "norm"), [net for net in NETWORKS if net[1] in (None, "bn")])
+def test_every_group_of_neurons_speaks_and_its_words_move_with_it(model, norm):
+    net = network(model, norm, "pan=off", *narrow(model))
+    layers = [*net.layout.sizes, "head"]
+    before = activations(net, X, layers)
+    orders = shuffled_orders(net.layout, 1.0, stream(1, "shuffle"))
+    net.load_state_dict(permute(net.state_dict(), net.layout, orders))
+    for layer, values in activations(net, X, layers).items():
+        order = orders.get(layer, torch.arange(10))
+        assert len(values) == len(order)
+        assert torch.allclose(values, before[layer][order], atol=1e-9)
+        assert layer == "head" or values.min() >= 0
+
+
+def test_a_stage_speaks_with_its_last_block_and_a_channel_with_all_its_positions_or_the_largest():
+    net = network("resnet20", "bn", "pan=off", "model.width=4")
+    with torch.no_grad():
+        out = net.body[:-2](X)  # before pooling: what stage 3 ends with
+    assert torch.allclose(activations(net, X, ["stage3"])["stage3"], out.transpose(0, 1).flatten(1))
+    assert torch.allclose(activations(net, X, ["stage3"], "max")["stage3"], out.amax((2, 3)).T)
+
+
+def test_many_images_are_taken_in_batches_without_a_trace():
+    net = network("mlp", None, "model.width=4", "model.depth=1")
+    x = torch.randn(250, 3, 32, 32, generator=stream(1, "input"), dtype=torch.float64)
+    whole = activations(net, x, ["fc1"])["fc1"]
+    assert whole.shape == (4, 250)
+    assert torch.allclose(whole[:, 120:130], activations(net, x[120:130], ["fc1"])["fc1"])
+    assert not any(module._forward_hooks for module in net.modules())
+
+
+def test_an_unknown_layer_is_refused_with_the_names_there_are():
+    net = network("mlp", None, "model.width=4")
+    with (
+        pytest.raises(ConfigError, match=r"study.layers must be fc1, fc2, fc3 or head, got fc9; did you mean fc"),
+        watch(net, ["fc9"]),
+    ):
+        pass

@@ -1,0 +1,100 @@
+"""Drift of clients, against numpy and by hand."""
+
+import numpy as np
+import pytest
+import torch
+
+from conftest import PLAIN_PIXELS, clients_of, random_images, trainer_of
+from fedpan_exp.algorithms import FedAvg
+from fedpan_exp.federation import Kept, Scene, federate
+from fedpan_exp.models import Pan
+from fedpan_exp.models.mlp import MLP
+from fedpan_exp.models.resnet import ResNet
+from fedpan_exp.models.vgg import VGG
+from fedpan_exp.neurons.divergence import weights_by_layer
+from fedpan_exp.probes import PROBES
+from fedpan_exp.training import Vectors
+
+
+def world(samples=(10, 15, 20)):
+    trainer = trainer_of(MLP(16, 8, 1, 3, Pan("mul", A=0.3)))
+    return trainer, clients_of(random_images(sum(samples)), list(samples))
+
+
+def round_of(trainer, clients) -> Kept:
+    g = torch.Generator().manual_seed(0)
+    size, no_buffers = len(trainer.net.weights), torch.empty(0)
+    vectors = [Vectors(torch.randn(size, generator=g), no_buffers) for _ in range(len(clients) + 1)]
+    return Kept(list(range(len(clients))), vectors[0], vectors[1:])
+
+
+def matrices(trainer, vector) -> dict[str, np.ndarray]:
+    """The parameters of this MLP lie in the vector one after another."""
+    flat = vector.numpy()
+    return {"fc1": flat[: 16 * 8], "head": flat[16 * 8 + 8 : 16 * 8 + 8 + 8 * 3]}
+
+
+def test_divergence_is_the_mean_distance_from_the_mean():
+    trainer, clients = world()
+    kept = round_of(trainer, clients)
+    each = PROBES["divergence"](trainer, clients, random_images(5)).measure(kept)
+    parts = [matrices(trainer, local.weights) for local in kept.locals]
+    for layer in ("fc1", "head"):
+        stacked = np.stack([part[layer] for part in parts])
+        expected = np.linalg.norm(stacked - stacked.mean(0), axis=1)
+        assert [one[layer] for one in each] == pytest.approx(expected.tolist(), rel=1e-5)
+
+
+def test_cosine_of_each_update_with_the_mean_update():
+    trainer, clients = world()
+    kept = round_of(trainer, clients)
+    each = PROBES["cosine"](trainer, clients, random_images(5)).measure(kept)
+    start = matrices(trainer, kept.before.weights)["fc1"]
+    ways = [matrices(trainer, local.weights)["fc1"] - start for local in kept.locals]
+    mean = np.mean(ways, 0)
+    expected = [way @ mean / np.linalg.norm(way) / np.linalg.norm(mean) for way in ways]
+    assert [one["fc1"] for one in each] == pytest.approx(expected, rel=1e-4)
+
+
+def test_gradient_variance_is_that_of_whole_client_gradients_at_the_mean_model():
+    trainer, clients = world()
+    kept = round_of(trainer, clients)
+    each = PROBES["gradient_variance"](trainer, clients, random_images(5)).measure(kept)
+    trainer.net.load(*kept.mean)
+    gradients = []
+    for k in range(3):
+        images = clients.owned(k)
+        trainer.net.net.zero_grad()
+        torch.nn.functional.cross_entropy(trainer.net.net(PLAIN_PIXELS.clean(images.x)), images.y).backward()
+        gradients.append(trainer.net.net.head.weight.grad.clone())
+    stacked = torch.stack(gradients)
+    expected = (stacked - stacked.mean(0)).square().sum((1, 2))
+    assert [one["head"] for one in each] == pytest.approx(expected.tolist(), rel=1e-4)
+    assert sum(one["head"] for one in each) / 3 == pytest.approx(stacked.var(0, correction=0).sum().item(), rel=1e-4)
+
+
+def test_a_round_keeps_the_models_of_its_clients_whoever_trained_them():
+    def kept(ranks):
+        trainer, clients = world((10, 30, 20))
+        scene = Scene(K=3, R=1.0, E=1, H=2, B=8)
+        *_, last = federate(FedAvg(), trainer, clients, scene, 0, ranks=ranks, keeps=lambda turn: turn == 2)
+        return last
+
+    alone, together = kept(1), kept(2)
+    torch.testing.assert_close(alone.kept.mean.weights, alone.server.weights)
+    assert len(alone.kept.locals) == 3
+    for one, other in zip(alone.kept.locals, together.kept.locals, strict=True):
+        torch.testing.assert_close(one.weights, other.weights)
+    torch.testing.assert_close(alone.kept.before.weights, together.kept.before.weights)
+
+
+def test_layers_go_by_the_names_a_reader_knows():
+    pan = Pan()
+    for net, names in (
+        (MLP(16, 8, 2, 3, pan), ["fc1", "fc2", "head"]),
+        (VGG((1, 8, 8), ["4", "M", "4"], [6], 3, "bn", pan), ["conv1", "conv2", "fc1", "head"]),
+        (ResNet(1, 4, 1, 3, "bn", pan), ["stem", "block1_1.unit1", "block1_1.unit2"]),
+    ):
+        layers = weights_by_layer(dict(net.named_parameters()), net.layout)
+        assert list(layers)[: len(names)] == names
+        assert all(weights.dim() > 1 for weights in layers.values())

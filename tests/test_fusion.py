@@ -1,0 +1,147 @@
+"""Fusing two networks: with its own shuffle a network stays what it is; two that were trained apart need alignment."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from networks import narrow, network
+
+from conftest import experiment
+from fedpan_exp.checks import ConfigError
+from fedpan_exp.neurons.fusion import interpolate, sinkhorn, transport, weights_of_neurons
+from fedpan_exp.neurons.layout import permute
+from fedpan_exp.neurons.shuffle import shuffled_orders
+from fedpan_exp.randomness import stream
+from fedpan_exp.studies.central import make_site
+
+FUSE = (
+    "study=fusion",
+    "dataset=digits",
+    "model.width=32",
+    "model.depth=2",
+    "training.warmup_length=10",
+    "study.lr=0.3",
+)
+
+
+@pytest.mark.parametrize("by", ["activations", "weights"])
+@pytest.mark.parametrize("model", ["model=mlp model.width=24", "model=resnet20 model.width=8 model.blocks=1"])
+def test_the_study_aligns_a_network_with_its_own_shuffle(by, model):
+    one = experiment("study=fusion", "dataset=digits", "pan=off", f"study.by={by}", "study.samples=100", *model.split())
+    site = make_site(one, parts=2)
+    state = {name: tensor.clone() for name, tensor in site.twin.state_dict().items()}
+    g = stream(0, "a trained look")
+    state = {n: t + 0.05 * torch.rand(t.shape, generator=g) if t.is_floating_point() else t for n, t in state.items()}
+    shuffled = permute(state, site.twin.layout, shuffled_orders(site.twin.layout, 1.0, stream(1, "shuffle")))
+    plain = site.score(state).accuracy
+    aligned = one.study.align(site, state, shuffled)
+    for mu in (0.0, 0.5, 1.0):
+        assert site.score(interpolate(state, aligned, mu)).accuracy == plain
+
+
+def test_interpolation_is_the_formula_and_leaves_counters_alone():
+    a = {"w": torch.tensor([0.0, 2.0]), "n": torch.tensor(3)}
+    b = {"w": torch.tensor([4.0, 4.0]), "n": torch.tensor(9)}
+    mixed = interpolate(a, b, 0.25)
+    assert mixed["w"].tolist() == [1.0, 2.5]
+    assert mixed["n"] == 3
+
+
+def test_sinkhorn_is_doubly_stochastic_and_ends_at_an_assignment():
+    costs = torch.rand(8, 8, generator=stream(0, "costs"))
+    soft = sinkhorn(costs, 0.5)
+    assert torch.allclose(soft.sum(0), torch.ones(8, dtype=torch.float64), atol=1e-5)
+    assert torch.allclose(soft.sum(1), torch.ones(8, dtype=torch.float64), atol=1e-5)
+    # The plan's shape diag(u) exp(-c / (epsilon mean c)) diag(v): its cross ratios are those of the kernel.
+    kernel, plan = np.exp(-costs.double().numpy() / (0.5 * costs.double().mean().item())), soft.numpy()
+    ratio = kernel[0, 0] * kernel[1, 1] / (kernel[0, 1] * kernel[1, 0])
+    assert plan[0, 0] * plan[1, 1] / (plan[0, 1] * plan[1, 0]) == pytest.approx(ratio)
+    order = torch.tensor([2, 0, 1, 3])
+    sharp = sinkhorn(1 - torch.eye(4)[order], 0.02)
+    assert torch.allclose(sharp, torch.eye(4, dtype=torch.float64)[order], atol=1e-6)
+    assert torch.equal(sinkhorn(torch.zeros(2, 2), 0.1), torch.full((2, 2), 0.5, dtype=torch.float64))
+
+
+def test_soft_transport_keeps_to_sections():
+    plan = sinkhorn(torch.rand(8, 8, generator=stream(0, "costs")), 1.0, sections=4)
+    inside = torch.block_diag(*[torch.ones(2, 2)] * 4).bool()
+    assert (plan[~inside] == 0).all()
+    assert (plan[inside] > 0).all()
+
+
+@pytest.mark.parametrize(("model", "norm"), [("mlp", None), ("vgg9", "gn8"), ("resnet20", "bn")])
+def test_transport_by_permutation_matrices_is_permuting(model, norm):
+    net = network(model, norm, *narrow(model))
+    orders = shuffled_orders(net.layout, 1.0, stream(0, "shuffle"))
+    plans = {group: torch.eye(len(order), dtype=torch.float64)[order] for group, order in orders.items()}
+    moved, permuted = (move(net.state_dict(), net.layout, by) for move, by in ((transport, plans), (permute, orders)))
+    assert all(torch.equal(moved[name], permuted[name]) for name in permuted)
+    for group, order in orders.items():
+        owned = weights_of_neurons(permute(net.state_dict(), net.layout, {group: order}), net.layout, group)
+        assert torch.equal(owned, weights_of_neurons(net.state_dict(), net.layout, group)[order])
+
+
+@pytest.mark.parametrize("transport", ["hard", "entropic"])
+def test_two_networks_trained_apart_meet_better_aligned(command, transport):
+    ran = command(*FUSE, "study.epochs=9", "study.samples=300", f"study.transport={transport}", "study.mu=[0,0.5,1]")
+    assert ran.code == 0, ran.err
+    (run,) = ran.runs
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert [record["mu"] for record in records] == [0, 0.5, 1]
+    assert records[0]["avg_acc"] == records[0]["ot_acc"] > 0.7
+    assert records[2]["avg_acc"] > 0.7
+    assert records[1]["ot_acc"] > records[1]["avg_acc"] + 0.05
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary == {"summary/avg_middle": records[1]["avg_acc"], "summary/ot_middle": records[1]["ot_acc"]}
+    assert (run / "fusion.png").exists()
+
+
+def test_an_interrupted_run_goes_on_with_the_network_it_was_at(command, monkeypatch):
+    words = (*FUSE, "study.epochs=2", "study.mu=[0,0.5]", "study.by=weights")
+    command(*words, "runs=whole")
+    (whole,) = Path("whole").glob("*-*")
+    told = []
+    with monkeypatch.context() as patched:
+        from fedpan_exp.studies import central
+
+        def score(site, state):
+            told.append(0)
+            if len(told) == 4:  # the second network's second epoch
+                raise KeyboardInterrupt
+            return site.judge.evaluate(site.test)
+
+        patched.setattr(central.Site, "score", score)
+        cut = command(*words)
+    assert cut.code == 130
+    (run,) = cut.runs
+    ran = command(*words)
+    assert "after epoch 2, from its checkpoint" in ran.out
+    assert "after epoch 1, from its checkpoint" in ran.out
+    assert (run / "metrics.jsonl").read_text() == (whole / "metrics.jsonl").read_text()
+
+
+def test_more_images_than_there_are_cannot_be_compared_on(command):
+    ran = command(*FUSE, "study.samples=1438")
+    assert ran.code == 1
+    assert ran.err.strip() == "fedpan_exp: study.samples must be at most 1,437, as many as there are, got 1438"
+    assert not ran.runs
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("study.mu=[0,2]", "study.mu must be values in [0, 1], got [0.0, 2.0]"),
+        ("study.by=weight", "study.by must be activations or weights, got weight; did you mean weights?"),
+        ("study.transport=soft", "study.transport must be hard or entropic, got soft"),
+        ("study.positions=min", "study.positions must be all or max, got min"),
+        ("study.epsilon=0", "study.epsilon must be above 0, got 0.0"),
+        ("study.samples=0", "study.samples must be at least 1, got 0"),
+        ("study.optimizer=lbfgs", "study.optimizer must be sgd or adam, got lbfgs"),
+    ],
+)
+def test_what_cannot_be_fused_is_refused(word, message):
+    with pytest.raises(ConfigError) as refused:
+        experiment("study=fusion", word)
+    assert str(refused.value).startswith(message)

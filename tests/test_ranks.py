@@ -1,0 +1,329 @@
+"""Clients over several processes: the same numbers, whoever trains whom, and a clean end, whoever dies."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import torch
+from processes import child, ended, wait_for
+from safetensors.torch import load_file
+
+from conftest import clients_of, experiment, random_images, trainer_of
+from fedpan_exp.algorithms import ALGORITHMS, FedAvg, Server, Visit
+from fedpan_exp.atomic import read_json, read_lines
+from fedpan_exp.checks import ConfigError, Diverged
+from fedpan_exp.federation import Memories, Round, Scene, count_ranks, federate
+from fedpan_exp.federation.ranks import share_out
+from fedpan_exp.federation.team import Lost
+from fedpan_exp.models import Pan
+from fedpan_exp.models.resnet import ResNet
+from fedpan_exp.training import FlatNet, Training
+
+SMALL = ("dataset=digits", "model.width=32", *(f"fl_scene.{s}" for s in ("K=12", "R=0.5", "E=1", "H=8", "alpha=1")))
+LONG = (*SMALL, "fl_scene.H=400", "fl_scene.E=2", "checkpoint.every=3", "algorithm=scaffold")
+CPU = torch.device("cpu")
+
+
+def test_the_longest_go_first_to_whoever_has_least():
+    """9 -> 0, 7 -> 1, 6 -> 1 (7 < 9), 5 -> 0 (9 < 13), 2 -> 1 (13 < 14): loads 14 and 15."""
+    assert share_out([5, 9, 2, 7, 6], 2) == [[0, 1], [2, 3, 4]]
+    assert share_out([4, 4, 4], 3) == [[0], [1], [2]]
+    assert share_out([3, 1], 1) == [[0, 1]]
+
+
+def test_auto_takes_what_torch_was_given_and_no_more_than_there_is_work(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    assert count_ranks("auto", 10, CPU) == 4
+    assert count_ranks("auto", 3, CPU) == 3
+    assert count_ranks("6", 10, CPU) == 6
+    assert count_ranks("auto", 10, torch.device("cuda")) == 1
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # as among jobs that run side by side
+    assert count_ranks("auto", 10, CPU) == 1
+    with pytest.raises(ConfigError, match="ranks must be auto or 1 here; `torchrun --nproc-per-node=2"):
+        count_ranks("2", 10, torch.device("cuda"))
+    for wrong in ("0", "-1", "many", "1.5"):
+        with pytest.raises(ConfigError, match=f"ranks must be auto or a number from 1, got {wrong}"):
+            experiment(f"ranks={wrong}")
+
+
+def rounds(ranks: int, algorithm: FedAvg, memories: Memories | None = None, H: int = 5, **scene) -> Iterator[Round]:
+    """A net with BatchNorm, clients of many sizes, a local test set."""
+    trainer = trainer_of(ResNet(1, 4, 1, 3, "bn", Pan("mul", A=0.2)), Training(lr=0.02, warmup="none"))
+    clients = clients_of(random_images(96, shape=(1, 8, 8)), [20, 6, 12, 8, 30, 20], local_test=0.2)
+    setting = Scene(K=6, R=0.67, E=1, H=H, B=8, local_test=0.2, averaging="by_samples", **scene)
+    test = random_images(31, shape=(1, 8, 8), seed=1)
+    return federate(algorithm, trainer, clients, setting, 0, memories=memories, test=test, ranks=ranks)
+
+
+def course(*arguments, **more) -> tuple[list[dict[str, float]], Server]:
+    """The records without what a clock says, and how it ended."""
+    records = []
+    for this in rounds(*arguments, **more):
+        timeless = {name: value for name, value in this.metrics().items() if not name.startswith("time/")}
+        score = this.test()
+        steps = [fit.steps for fit in this.fits]
+        records.append({**timeless, "acc": score.accuracy, "loss": score.loss, "clients": this.clients, "steps": steps})
+    return records, this.server
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_one_two_and_three_ranks_come_to_the_same(name):
+    alone, server = course(1, ALGORITHMS[name]())
+    for ranks in (2, 3):
+        records, joint = course(ranks, ALGORITHMS[name]())
+        torch.testing.assert_close(joint.weights, server.weights, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(joint.buffers, server.buffers, rtol=1e-5, atol=1e-6)
+        for one, other in zip(alone, records, strict=True):
+            exact = ("clients", "steps", "acc", "train/samples", "comm/up_bytes", "comm/down_bytes")
+            assert [other[key] for key in exact] == [one[key] for key in exact]
+            for key in one.keys() - set(exact):
+                assert other[key] == pytest.approx(one[key], rel=1e-4), key
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_rank_0_knows_what_all_clients_remember(tmp_path, on_disk):
+    controls = []
+    for ranks in (1, 3):
+        memories = Memories(tmp_path / f"{ranks}", on_disk)
+        course(ranks, ALGORITHMS["scaffold"](), memories)
+        controls.append({k: memories[k]["control"] for k in memories.clients()})
+        assert len(list((tmp_path / f"{ranks}").glob("*"))) == (len(memories.clients()) if on_disk else 0)
+    alone, joint = controls
+    assert alone.keys() == joint.keys()
+    for k in alone:
+        torch.testing.assert_close(joint[k], alone[k], rtol=1e-4, atol=1e-5)
+
+
+def test_processes_share_their_work_and_end_with_the_loop():
+    class Spy(FedAvg):
+        def finish(self, net: FlatNet, visit: Visit) -> dict[str, torch.Tensor]:
+            return {"process": torch.full((2,), float(os.getpid()))}
+
+        def aggregate(self, server: Server, uploads) -> None:
+            found = [upload.extra["process"].mean().item() for upload in uploads]
+            server.memory["mean process"] = torch.tensor(found)
+            assert len(found) == 1
+
+    (first,) = islice(rounds(2, Spy()), 1)
+    assert first.server.memory["mean process"].item() != os.getpid()  # somebody else has trained, too
+    with pytest.raises(ChildProcessError):  # and is gone
+        os.waitpid(-1, 0)
+    assert not torch.distributed.is_initialized()
+
+
+@pytest.mark.parametrize("healthy", [0, 1, 2, 3])
+def test_clients_that_diverge_on_any_rank_end_them_all_with_the_same_line(healthy):
+    class Poisoned(FedAvg):
+        """Only the first clients of the round are well."""
+
+        def begin(self, net: FlatNet, visit: Visit) -> None:
+            if visit.samples not in well:
+                net.weights.fill_(float("nan"))
+
+    sizes = [16, 5, 10, 7, 24, 16]
+    (first,) = islice(rounds(1, FedAvg()), 1)
+    well = [sizes[k] for k in first.clients[:healthy]]
+    said = []
+    for ranks in (1, 3):
+        with pytest.raises(Diverged, match=r"diverged in round 1 at client \d: the local loss is nan") as diverged:
+            list(rounds(ranks, Poisoned()))
+        said.append(str(diverged.value))
+    assert said[0] == said[1]
+
+
+def test_a_bug_on_another_rank_comes_with_its_traceback():
+    class Buggy(FedAvg):
+        def begin(self, net: FlatNet, visit: Visit) -> None:
+            if os.getpid() != here:
+                raise ZeroDivisionError("in a helper")
+
+    here = os.getpid()
+    with pytest.raises(RuntimeError, match=r"(?s)on rank 1:.*in begin.*ZeroDivisionError: in a helper"):
+        list(rounds(2, Buggy()))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_threads_used_before_do_not_hang_the_helpers(tmp_path, threads):
+    """OpenMP's threads do not survive a fork; here they are in use when it comes."""
+
+    def use_threads() -> None:
+        torch.set_num_threads(threads)
+        big = torch.randn(600, 600)
+        (big @ big).relu().sum()
+
+    process = child(tmp_path, *SMALL, "ranks=3", "fl_scene.H=2", prepare=use_threads)
+    wait_for(lambda: list(tmp_path.glob("runs/*/weights.safetensors")))
+    assert ended(process) == 0
+
+
+def run_folder(folder: Path) -> Path:
+    (found,) = (path for path in (folder / "runs").iterdir() if path.name[0] != ".")
+    return found
+
+
+def assert_same_outcome(one: Path, other: Path) -> None:
+    weights, others = (load_file(run_folder(folder) / "weights.safetensors") for folder in (one, other))
+    for name, tensor in weights.items():
+        torch.testing.assert_close(others[name], tensor, rtol=1e-4, atol=1e-5)
+    lines, others = (read_lines(run_folder(folder) / "metrics.jsonl") for folder in (one, other))
+    assert [line["round"] for line in others] == [line["round"] for line in lines]
+    for line, its in zip(lines, others, strict=True):
+        assert its["comm/up_bytes"] == line["comm/up_bytes"]
+        assert its["train/loss"] == pytest.approx(line["train/loss"], rel=1e-3)
+
+
+def helpers_of(process: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def started(folder: Path) -> bool:
+    """Two rounds are done."""
+    return any(len(read_lines(file)) >= 2 for file in folder.glob("runs/*/metrics.jsonl"))
+
+
+def test_a_rank_lost_in_a_test_leaves_the_round_whole():
+    class Mortal(FedAvg):
+        def aggregate(self, server: Server, uploads) -> None:
+            super().aggregate(server, uploads)
+            if os.getpid() != here:
+                os._exit(3)
+
+    here, run = os.getpid(), rounds(2, Mortal())
+    (alone,) = islice(rounds(1, FedAvg()), 1)
+    assert next(run).test().accuracy == alone.test().accuracy
+    with pytest.raises(Lost, match="rank 1 ended by itself"):
+        next(run)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_all_ranks_politely_and_another_number_goes_on(tmp_path, number):
+    process = child(tmp_path, *LONG, "ranks=2", "checkpoint.every=0")
+    wait_for(lambda: started(tmp_path))
+    helpers = helpers_of(process)
+    assert len(helpers) == 1
+    for one in (*helpers, process):  # a terminal's Ctrl-C and a scheduler's word reach all of them
+        os.kill(one, number)
+    assert ended(process) == 128 + number
+    folder = run_folder(tmp_path)
+    assert read_json(folder / "status.json")["status"] == "interrupted"
+    written = len(read_lines(folder / "metrics.jsonl"))
+    (manifest,) = folder.glob("checkpoint/*.json")
+    assert read_json(manifest)["round"] == written
+    wait_for(lambda: not Path(f"/proc/{helpers[0]}").exists())
+    process = child(tmp_path, *LONG, "ranks=3")
+    wait_for(lambda: f"resume    after round {written}," in (tmp_path / "output").read_text())
+    os.kill(process, signal.SIGTERM)
+    ended(process)
+
+
+def kill_and_go_on(folder: Path, words: tuple[str, ...], again: str) -> None:
+    """kill -9 on a helper."""
+    process = child(folder, *words, "ranks=3")
+    wait_for(lambda: started(folder))
+    first, second = helpers_of(process)
+    os.kill(second, signal.SIGKILL)
+    began = time.monotonic()
+    assert ended(process) == 1
+    assert time.monotonic() - began < 30
+    status = read_json(run_folder(folder) / "status.json")
+    assert (status["status"], status["reason"]) == ("interrupted", "rank 2 was killed by SIGKILL")
+    said = (folder / "output").read_text()
+    assert len(re.findall("fedpan_exp: rank 2 was killed by SIGKILL; the same command goes on from there", said)) == 1
+    assert "Traceback" not in said
+    assert not Path(f"/proc/{first}").exists()
+    assert ended(child(folder, *words, again)) == 0
+
+
+def test_a_killed_helper_ends_the_run_which_goes_on_with_another_number_of_ranks(tmp_path):
+    words = (*LONG, "fl_scene.H=25")
+    kill_and_go_on(tmp_path / "killed", words, "ranks=2")
+    assert ended(child(tmp_path / "straight", *words, "ranks=1")) == 0
+    assert_same_outcome(tmp_path / "straight", tmp_path / "killed")
+
+
+def test_helpers_do_not_outlive_a_killed_rank_0(tmp_path):
+    process = child(tmp_path, *LONG, "ranks=3")
+    wait_for(lambda: started(tmp_path))
+    helpers = helpers_of(process)
+    os.kill(process, signal.SIGKILL)
+    assert ended(process) == -signal.SIGKILL
+    wait_for(lambda: not any(is_alive(helper) for helper in helpers), seconds=30)
+
+
+def is_alive(process: int) -> bool:
+    """A zombie that nobody has asked for yet is not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def torchrun(folder: Path, *words: str, node: int = 0, nodes: int = 1, ranks: int = 2, port: int = 0):
+    folder.mkdir(exist_ok=True)
+    meeting = ("--standalone",) if nodes == 1 else (f"--node-rank={node}", "--master-addr=127.0.0.1")
+    ports = () if nodes == 1 else (f"--master-port={port}",)
+    command = (f"--nnodes={nodes}", f"--nproc-per-node={ranks}", *meeting, *ports, "-m", "fedpan_exp", *words)
+    root = str(Path(__file__).parents[1])
+    return subprocess.Popen(
+        [sys.executable, "-m", "torch.distributed.run", *command],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": root, "COLUMNS": "300", "GLOO_SOCKET_IFNAME": "lo"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+@pytest.mark.slow
+def test_torchrun_on_two_machines_comes_to_the_same(tmp_path):
+    """Two "nodes" on loopback, in folders of their own: only the first has a run."""
+    words = (*SMALL, "algorithm=scaffold")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    nodes = [torchrun(tmp_path / f"{node}", *words, node=node, nodes=2, ranks=1, port=port) for node in (0, 1)]
+    said = [node.communicate(timeout=120)[0] for node in nodes]
+    assert [node.returncode for node in nodes] == [0, 0], said
+    assert "2 processes" in said[0]
+    assert said[1] == ""
+    assert not (tmp_path / "1" / "runs").exists()
+    assert ended(child(tmp_path / "straight", *words, "ranks=1")) == 0
+    assert_same_outcome(tmp_path / "straight", tmp_path / "0")
+
+
+@pytest.mark.slow
+def test_torchrun_goes_on_and_shows_what_is_done_and_refuses_sweeps(tmp_path):
+    process = child(tmp_path, *LONG, "fl_scene.H=40", "ranks=1")
+    wait_for(lambda: started(tmp_path))
+    os.kill(process, signal.SIGKILL)
+    ended(process)
+    resumed = torchrun(tmp_path, *LONG, "fl_scene.H=40")
+    assert "resume" in resumed.communicate(timeout=120)[0]
+    assert resumed.returncode == 0
+    assert ended(child(tmp_path / "straight", *LONG, "fl_scene.H=40", "ranks=1")) == 0
+    shutil.rmtree(tmp_path / "output", ignore_errors=True)
+    assert_same_outcome(tmp_path / "straight", tmp_path)
+    again = torchrun(tmp_path, *LONG, "fl_scene.H=40")
+    assert "already done" in again.communicate(timeout=120)[0]
+    assert again.returncode == 0
+    sweep = torchrun(tmp_path, "-m", *SMALL, "seed=0,1")
+    assert "torchrun must be given one run" in sweep.communicate(timeout=120)[0]
+    assert sweep.returncode == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", ["1", "2", "4"])
+def test_a_set_omp_num_threads_does_not_hang_it(tmp_path, threads):
+    command = [sys.executable, "-m", "fedpan_exp", *SMALL, "ranks=2"]
+    root = str(Path(__file__).parents[1])
+    environment = {**os.environ, "OMP_NUM_THREADS": threads, "PYTHONPATH": root}
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=120, capture_output=True)

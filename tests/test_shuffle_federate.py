@@ -1,0 +1,119 @@
+"""Shuffling during local training: neurons move with all that is theirs, and only their positions know."""
+
+import json
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from conftest import PLAIN_PIXELS, clients_of, random_images, trainer_of
+from fedpan_exp.algorithms import ALGORITHMS
+from fedpan_exp.federation import Scene, federate
+from fedpan_exp.models import Pan
+from fedpan_exp.models.mlp import MLP
+from fedpan_exp.models.resnet import ResNet
+from fedpan_exp.neurons.layout import permute
+from fedpan_exp.neurons.shuffle import shuffled_orders
+from fedpan_exp.randomness import stream
+from fedpan_exp.studies.shuffle_federate import ShufflingClients, shuffle
+from fedpan_exp.training import Training
+
+OFF = Pan()
+NETS = {"mlp": lambda pan: MLP(16, 8, 2, 3, pan), "resnet": lambda pan: ResNet(1, 4, 1, 3, "bn", pan)}
+SCENE = Scene(K=2, R=1.0, E=2, H=2, B=8)
+
+
+def train(trainer, batches):
+    trainer.fit(batches, 1, loss=lambda x, y: F.cross_entropy(trainer.net(x), y), adjust_gradient=lambda: None)
+
+
+def shuffling_in_between(trainer, batches, at):
+    for step, batch in enumerate(batches):
+        if step == at:
+            shuffle(trainer, 0.5, stream(0, "test"))
+        yield batch
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_training_after_shuffling_is_shuffling_after_training(name):
+    """Momentum and norm statistics must have moved, too: three steps follow the shuffle."""
+    batches = list(clients_of(random_images(40), [40]).batches(0, 1, E=1, B=8))
+    trainer = trainer_of(NETS[name](OFF), Training(warmup="none", lr=0.1))
+    start = trainer.net.weights.clone(), trainer.net.buffers.clone()
+    train(trainer, batches)
+    orders = shuffled_orders(trainer.net.net.layout, 0.5, stream(0, "test"))
+    shuffled_after = permute(trainer.net.net.state_dict(), trainer.net.net.layout, orders)
+    shuffled_after = {name: tensor.clone() for name, tensor in shuffled_after.items()}
+    plain = trainer.net.weights.clone()
+    trainer.net.load(*start)
+    train(trainer, shuffling_in_between(trainer, batches, at=2))
+    assert not torch.allclose(trainer.net.weights, plain, atol=1e-3)
+    for key, tensor in trainer.net.net.state_dict().items():
+        if tensor.is_floating_point():
+            torch.testing.assert_close(tensor, shuffled_after[key], atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("pan", "changes"), [(OFF, False), (Pan("mul", A=0.5), True)])
+def test_a_shuffle_changes_what_a_client_computes_only_with_pans(pan, changes):
+    images = random_images(40)
+    trainer = trainer_of(NETS["mlp"](pan))
+    trainer.net.weights.mul_(20)  # initial weights are so small that all logits are alike
+    x = PLAIN_PIXELS.clean(images.x)
+    before = trainer.net(x).detach()
+    shuffle(trainer, 0.5, stream(0, "test"))
+    assert torch.allclose(trainer.net(x), before, atol=1e-5) != changes
+
+
+def rounds(algorithm, N_sf, P_sf=0.5, ranks=1):
+    clients, trainer = clients_of(random_images(60), [20, 40]), trainer_of(NETS["resnet"](OFF))
+    if N_sf is not None:
+        clients = ShufflingClients(clients, trainer, N_sf, P_sf)
+    *_, last = federate(ALGORITHMS[algorithm](), trainer, clients, SCENE, seed=0, ranks=ranks)
+    return last.server.weights.clone()
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_no_shuffles_are_federate_bit_for_bit_and_shuffles_are_not(algorithm):
+    plain = rounds(algorithm, None)
+    assert torch.equal(rounds(algorithm, 0.0), plain)
+    assert not torch.allclose(rounds(algorithm, 3.0), plain, atol=1e-4)
+
+
+def test_shuffles_are_the_same_whoever_trains_a_client():
+    torch.testing.assert_close(rounds("fedavg", 3.0, ranks=2), rounds("fedavg", 3.0), atol=1e-5, rtol=1e-4)
+
+
+def test_shuffles_come_as_often_as_expected(monkeypatch):
+    moved = []
+    monkeypatch.setattr("fedpan_exp.studies.shuffle_federate.shuffle", lambda *_: moved.append(1))
+    clients = ShufflingClients(clients_of(random_images(50), [50]), None, 0.5, 0.1)  # 7 batches of 8, 2 epochs
+    for turn in range(1000):
+        assert len(list(clients.batches(0, turn, E=2, B=8))) == 14
+    assert len(moved) == pytest.approx(500, abs=90)  # four deviations of a binomial
+    moved.clear()
+    clients.N_sf = 100.0
+    list(clients.batches(0, 1, E=2, B=8))
+    assert len(moved) == 14  # at most one a step
+
+
+def test_the_study_says_and_records_what_it_did(command):
+    words = ("study=shuffle_federate", "scale=smoke", "fl_scene.H=1", "pan=off", "study.N_sf=2")
+    outcome = command(*words)
+    assert outcome.code == 0, outcome.err
+    [folder] = outcome.runs
+    assert {"curves.png", "partition.png", "weights.safetensors"} <= {path.name for path in folder.iterdir()}
+    assert "summary/last5_acc" in json.loads((folder / "summary.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("study.N_sf=-1", "study.N_sf must be at least 0, got -1.0"),
+        ("study.N_sf=nan", "study.N_sf must be at least 0, got nan"),
+        ("study.P_sf=1.5", "study.P_sf must be in [0, 1], got 1.5"),
+        ("study.P_sf=-0.1", "study.P_sf must be in [0, 1], got -0.1"),
+    ],
+)
+def test_refusals_are_one_line(command, word, line):
+    outcome = command("study=shuffle_federate", "scale=smoke", word)
+    assert (outcome.code, outcome.err.strip(), outcome.runs) == (1, f"fedpan_exp: {line}", [])

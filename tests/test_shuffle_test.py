@@ -1,0 +1,137 @@
+"""What a trained network loses when its neurons change places: nothing, unless they know their position."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file, save_file
+
+from conftest import experiment
+from fedpan_exp.checks import ConfigError
+from fedpan_exp.neurons.layout import permute
+from fedpan_exp.neurons.shuffle import shuffled_orders
+from fedpan_exp.randomness import stream
+from fedpan_exp.training import Epochs
+
+NET = ("dataset=digits", "model.width=24", "model.depth=2", "training.warmup_length=10")
+SHUFFLE = ("study=shuffle_test", *NET, "study.epochs=6", "study.lr=0.3", "study.P_sf=[0,0.5,1]", "study.repeats=3")
+
+
+def lines(run: Path) -> list[dict]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_a_plain_network_loses_nothing(command):
+    ran = command(*SHUFFLE, "pan=off")
+    assert ran.code == 0, ran.err
+    (run,) = ran.runs
+    accuracy = json.loads((run / "summary.json").read_text())["summary/test_acc"]
+    assert accuracy > 0.5
+    for record in lines(run):
+        assert record["test_acc"] == pytest.approx(accuracy, abs=1e-12)
+        assert record["error"] < 1e-5
+        assert record["deviation"] == pytest.approx(0, abs=1e-12)
+    assert (run / "shuffle_test.png").exists()
+    assert not (run / "checkpoint").exists()
+
+
+def test_a_network_that_knows_positions_loses_what_numpy_says(command):
+    words = (*SHUFFLE, "pan=mul", "pan.A=0.75")
+    (run,) = command(*words).runs
+    none, half, full = lines(run)
+    assert [record["P_sf"] for record in lines(run)] == [0, 0.5, 1]
+    assert none["error"] == 0
+    assert none["test_acc"] > full["test_acc"] + 0.05
+    assert 0 < half["error"] < full["error"] * 1.5
+
+    one = experiment(*words)
+    net, data = one.network(), one.dataset.load(0)
+    state = load_file(run / "weights.safetensors")
+    x, outputs = one.dataset.pixels(torch.device("cpu")).clean(data.test.x), []
+    for repeat in (None, 0, 1, 2):
+        orders = {} if repeat is None else shuffled_orders(net.layout, 1.0, stream(0, "shuffle", repeat))
+        net.load_state_dict(permute(state, net.layout, orders))
+        outputs.append(net(x).detach().numpy())
+    plain, *shuffled = outputs
+    right = [(out.argmax(1) == data.test.y.numpy()).mean() for out in shuffled]
+    errors = [np.sqrt(((out - plain) ** 2).sum(1)).mean() / 10 for out in shuffled]
+    assert full["test_acc"] == pytest.approx(np.mean(right))
+    assert full["deviation"] == pytest.approx(np.std(right))
+    assert full["error"] == pytest.approx(np.mean(errors), rel=1e-4)
+
+
+def test_a_run_interrupted_behind_its_training_does_not_train_again(command, monkeypatch):
+    words = (*SHUFFLE, "pan=mul")
+    command(*words, "runs=whole")
+    (whole,) = Path("whole").glob("*-*")
+    with monkeypatch.context() as patched:
+
+        def interrupt(*_):
+            raise KeyboardInterrupt
+
+        patched.setattr("fedpan_exp.studies.shuffle_test.permute", interrupt)
+        (run,) = command(*words).runs
+
+    def train_again(_):
+        yield pytest.fail("trained again")
+
+    monkeypatch.setattr(Epochs, "__iter__", train_again)
+    ran = command(*words)
+    assert ran.code == 0, ran.err
+    assert "after epoch 6, from its checkpoint" in ran.out
+    assert lines(run) == lines(whole)
+
+
+def test_the_network_of_another_run_is_taken_and_none_but_the_same(command):
+    trained = command("study=centralize", *NET, "study.epochs=2", "pan=off")
+    (run,) = trained.runs
+    ran = command(*SHUFFLE, f"study.weights={run}", "pan=mul", "pan.A=0")  # another word for off
+    assert ran.code == 0, ran.err
+    assert "epoch" not in ran.out.split("device")[1]
+    final = json.loads((run / "summary.json").read_text())["summary/final_acc"]
+    assert lines(ran.runs[-1])[0]["test_acc"] == final
+
+    def refusal(*words: str) -> str:
+        folders = len(ran.runs)
+        refused = command(*SHUFFLE, f"study.weights={run}", "study.repeats=2", *words)
+        assert refused.code == 1
+        assert len(refused.err.splitlines()) == 1
+        assert len(ran.runs) == folders
+        return refused.err.strip()
+
+    start = "fedpan_exp: study.weights must be"
+    assert refusal("pan=mul") == f"{start} a run with pan.mode=mul, got {run} with None"
+    assert refusal("pan=off", "model.width=25") == f"{start} a run with model.width=25, got {run} with 24"
+    (run / "config.yaml").write_text(
+        yaml.safe_dump(yaml.safe_load((run / "config.yaml").read_text()) | {"dataset": {"name": "mnist"}})
+    )
+    assert refusal("pan=off") == f"{start} a run with dataset=digits, got {run} with mnist"
+    (run / "config.yaml").write_text("no settings")
+    assert "the folder of a finished run" in refusal("pan=off")
+    (run / "config.yaml").unlink()
+    assert refusal("pan=off") == f"{start} the folder of a finished run, got {run} (No such file or directory)"
+
+
+def test_tensors_of_another_network_are_refused(command):
+    (run,) = command("study=centralize", *NET, "study.epochs=1", "pan=off").runs
+    save_file({"head.weight": torch.zeros(2)}, run / "weights.safetensors")
+    ran = command(*SHUFFLE, f"study.weights={run}", "pan=off")
+    assert ran.err.strip().endswith(f"must be a run of the same network, got {run} with other tensors")
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("study.P_sf=[0,1.5]", "study.P_sf must be values in [0, 1], got [0.0, 1.5]"),
+        ("study.P_sf=[]", "study.P_sf must be values in [0, 1], got []"),
+        ("study.repeats=0", "study.repeats must be at least 1, got 0"),
+        ("study.epochs=0", "study.epochs must be at least 1, got 0"),
+    ],
+)
+def test_what_cannot_be_shuffled_is_refused(word, message):
+    with pytest.raises(ConfigError) as refused:
+        experiment("study=shuffle_test", word)
+    assert str(refused.value) == message
