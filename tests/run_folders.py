@@ -2,40 +2,36 @@
 
 import json
 from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
 from safetensors.numpy import save_file
 
+from fedpan_exp import config
+from fedpan_exp.folders import CONF
 from fedpan_exp.tracking.identity import run_name
 
-SETTINGS: dict[str, Any] = {
-    "study": {"name": "federate"},
-    "dataset": {"name": "mnist", "root": "data", "B": 64, "authors_lr": 0.05, "classes": 10},
-    "model": {"name": "mlp", "lr": 0.05, "authors_lr": 0.05, "norm": "none"},
-    "pan": {"mode": "mul", "A": 0.1, "T": 1.0, "encoding": "sine", "placement": "paper"},
-    "algorithm": {"name": "fedavg"},
-    "fl_scene": {
-        **{"K": 100, "R": 0.1, "E": 5, "H": 8, "alpha": 0.1, "B": 64, "partition": "dirichlet", "shards": 2},
-        **{"bn_statistics": "average", "client_memory": "memory"},
-    },
-    "training": {"lr": 0.05, "momentum": 0.9},
-    "fabric": {"accelerator": "auto", "devices": 1, "precision": "32-true"},
-    "logger": {},
-    "checkpoint": {"every": 10},
-    **{"seed": 0, "eval_every": 1.0, "target_acc": 0.8, "fidelity": "paper", "scale": "smoke", "runs": "runs"},
-    **{"rerun": False, "plan": False},
-}
+SCENE = ("fl_scene.K=100", "fl_scene.R=0.1", "fl_scene.E=5", "fl_scene.H=8")
 GAINS = {"off": 0.0, "add": 0.004, "mul": 0.01}  # what PANs bring in this made-up world
 FEDERATED = ("federate", "shuffle_federate", "divergence", "matching", "preference", "centralize")
 PANS = (("off", 0.0), ("add", 0.05), ("mul", 0.05), ("mul", 0.1))
 
 
+@cache
+def default_settings() -> Any:
+    config.register()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return OmegaConf.to_container(compose("config", ["scale=smoke", "dataset=mnist", *SCENE]), resolve=True)
+
+
 def settings_of(**changes: Any) -> dict[str, Any]:
     """fl_scene__alpha=1.0, pan=("mul", 0.1), dataset="cifar10", study__N_sf=0.2"""
-    settings = deepcopy(SETTINGS)
+    settings = deepcopy(default_settings())
     if "pan" in changes:
         settings["pan"]["mode"], settings["pan"]["A"] = changes.pop("pan")
     for name, value in changes.items():
@@ -138,7 +134,7 @@ def fusion_lines(settings: dict[str, Any], chance: np.random.Generator) -> list[
 
 
 LINES = {"kept_ratio": kept_lines, "shuffle_error": error_lines, "shuffle_test": test_lines, "fusion": fusion_lines}
-LAYERS = ("fc1", "fc2", "fc3", "fc4")
+LAYERS = ("fc1", "fc2", "fc3", "head")
 
 
 def summary_of(settings: dict[str, Any], lines: list[dict[str, Any]], chance: np.random.Generator) -> dict[str, Any]:

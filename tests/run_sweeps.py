@@ -113,8 +113,7 @@ SWEEPS: dict[str, list[Grid]] = {
     "alpha": [grid(pan=OFF_ON, fl_scene__alpha=[10.0, 1.0, 0.5, 0.1], seed=[0, 1, 2])],
     "K": [grid(pan=OFF_ON, fl_scene__K=[20, 50, 100, 200])],
     "E": [grid(pan=OFF_ON, fl_scene__E=[1, 2, 5, 10, 20])],
-    "A": [grid(pan=[("mul", A) for A in (0.0, *MUL)])],
-    "A_add": [grid(pan=[("add", A) for A in (0.0, *ADD)])],
+    "A": [grid(pan=[*(("mul", A) for A in (0.0, *MUL)), *(("add", A) for A in ADD)])],
     "T": [grid(pan=[("off", 0.0)]), grid(pan=[("add", 0.05), ("mul", 0.1)], pan__T=PERIODS)],
 }  # fmt: skip
 

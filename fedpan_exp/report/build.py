@@ -16,9 +16,8 @@ from fedpan_exp.report import comparison
 from fedpan_exp.report.claims import Exhibit
 from fedpan_exp.report.drawings.plate import Nothing, Plate
 from fedpan_exp.report.exhibits import EXHIBITS, own_sweep
-from fedpan_exp.report.library import Library, Signature
+from fedpan_exp.report.library import Library, Signature, distinct
 from fedpan_exp.report.page import Content, render
-from fedpan_exp.report.runs import distinct
 from fedpan_exp.report.sweeps import Sweep
 from fedpan_exp.report.tables import Table
 

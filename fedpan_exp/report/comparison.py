@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from fedpan_exp.report.describe import describe, telling
+from fedpan_exp.report.pairing import Paired, paired
 from fedpan_exp.report.runs import VALUE, Run
-from fedpan_exp.report.statistics import Cell, Paired, cell_of, paired, way_to
+from fedpan_exp.report.statistics import Cell, cell_of, way_to
 from fedpan_exp.report.tables import Amount, Table, Value, amount, gain
 
 

@@ -135,4 +135,4 @@ def compared(name: str, title: str, says: str, printed: dict[str, dict[str, floa
 def of_grid(name: str, setting: str, says: str, *claims: Claim) -> Exhibit:
     short = setting.split(".")[-1]
     draw = partial(lines.pan_against if setting.startswith("pan.") else lines.off_on, settings=(setting,))
-    return Exhibit(name, f"Grid over {short}{', PAN+' if name.endswith('_add') else ''}", says, draw, {}, claims)
+    return Exhibit(name, f"Grid over {short}", says, draw, {}, claims)

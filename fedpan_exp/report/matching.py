@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fedpan_exp.atomic import read_json
@@ -25,15 +26,20 @@ def draw(folder: Path) -> Path | None:
     for axes in grid[len(layers) :]:
         axes.set_axis_off()
     for axes, (layer, order) in zip(grid, layers.items(), strict=False):
-        neurons = np.arange(len(order))
-        kept = order == neurons
-        size = max(0.4, min(12.0, 500 / len(order)))
-        axes.scatter(order[~kept], neurons[~kept], s=size, color=ORANGE, linewidths=0)
-        axes.scatter(order[kept], neurons[kept], s=size, color=BLUE, linewidths=0)
-        axes.set(xlim=(-1, len(order)), ylim=(len(order), -1), aspect="equal")
+        draw_dots(axes, order)
         axes.set_title(f"{layer} [{shares[f'summary/matching/{layer}']:.3f}]", fontsize=10)
         axes.set_xlabel("neuron of the local model", fontsize=8)
         axes.set_ylabel("neuron of the global model", fontsize=8)
         axes.tick_params(labelsize=7)
     figure.supxlabel("in brackets: the share on the diagonal", fontsize=8, color=GREY)
     return save(figure, folder, "matching")
+
+
+def draw_dots(axes: Axes, order: np.ndarray) -> None:
+    """order[row] is the column of the row's dot; in blue, those on the diagonal."""
+    neurons = np.arange(len(order))
+    kept = order == neurons
+    size = max(0.4, min(12.0, 500 / len(order)))
+    for those, colour in ((~kept, ORANGE), (kept, BLUE)):
+        axes.scatter(order[those], neurons[those], s=size, color=colour, linewidths=0, rasterized=len(order) > 300)
+    axes.set(xlim=(-1, len(order)), ylim=(len(order), -1), aspect="equal")

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib import colormaps
+from matplotlib.axes import Axes
 from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from safetensors.numpy import load_file
 
 from fedpan_exp.atomic import read_json
@@ -20,16 +22,10 @@ def draw(folder: Path) -> Path | None:
     if not layers:
         return None
     classes = vectors[f"global/{layers[0]}"].shape[1]
-    colours = colormaps["tab10"].resampled(10) if classes <= 10 else colormaps["turbo"].resampled(classes)
-    palette = ListedColormap([colours(c) for c in range(classes)])
-    norm = BoundaryNorm(np.arange(classes + 1) - 0.5, classes)
     figure = Figure(figsize=(9, 1.4 * len(layers) + 0.8), layout="constrained")
     grid = figure.subplots(len(layers), 1, squeeze=False)[:, 0]
     for axes, layer in zip(grid, layers, strict=True):
-        preferred = np.ma.stack([_preferred(vectors[f"{model}/{layer}"]) for model in ("global", "local")])
-        strips = axes.imshow(preferred, aspect="auto", interpolation="nearest", cmap=palette, norm=norm)
-        axes.axhline(0.5, color="white", linewidth=3)
-        axes.set_yticks([0, 1], ["global", "local"], fontsize=8)
+        strips = draw_strips(axes, vectors[f"global/{layer}"], vectors[f"local/{layer}"])
         axes.tick_params(axis="x", labelsize=7)
         axes.set_title(f"{layer} [{summary[f'summary/preference/{layer}']:.3f}]", fontsize=10)
     grid[-1].set_xlabel("neuron", fontsize=8)
@@ -39,6 +35,19 @@ def draw(folder: Path) -> Path | None:
     bar.ax.tick_params(labelsize=7)
     figure.supxlabel("in brackets: the share of neurons with the same class", fontsize=8, color=GREY)
     return save(figure, folder, "preference")
+
+
+def draw_strips(axes: Axes, *models: np.ndarray) -> AxesImage:
+    """Preference vectors [neurons, classes] of the global and of the local model."""
+    classes = models[0].shape[1]
+    colours = colormaps["tab10"].resampled(10) if classes <= 10 else colormaps["turbo"].resampled(classes)
+    palette = ListedColormap([colours(c) for c in range(classes)])
+    norm = BoundaryNorm(np.arange(classes + 1) - 0.5, classes)
+    preferred = np.ma.stack([_preferred(vectors) for vectors in models])
+    strips = axes.imshow(preferred, aspect="auto", interpolation="nearest", cmap=palette, norm=norm)
+    axes.axhline(0.5, color="white", linewidth=3)
+    axes.set_yticks([0, 1], ["global", "local"], fontsize=8)
+    return strips
 
 
 def _preferred(vectors: np.ndarray) -> np.ma.MaskedArray:

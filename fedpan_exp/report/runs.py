@@ -4,13 +4,10 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedpan_exp.checks import UserError
-from fedpan_exp.report.records import read_records, to_columns
 from fedpan_exp.tracking.identity import NOT_SCIENCE, is_off
 from fedpan_exp.tracking.ledger import Entry
 
@@ -118,40 +115,6 @@ class Run:
         git = str(self.entry.note.get("git") or "")
         commit = f" ({git[:7]}{'+changes' if git.endswith('+changes') else ''})" if git else ""
         return f"fedpan_exp {versions.get('fedpan_exp', '?')}{commit}, torch {versions.get('torch', '?')}"
-
-
-def read_run(folder: Path) -> Run:
-    entry = Entry(folder)
-    lines, marks = read_records(folder / "metrics.jsonl")
-    if entry.status == "unreadable":
-        marks.append("status.json is missing or damaged")
-    if not (entry.settings and isinstance(entry.settings, dict)):
-        marks.append("config.yaml is missing or damaged")
-    rounds = entry.summary.get("summary/rounds")
-    if entry.status == "done" and isinstance(rounds, int) and rounds != len(lines):
-        marks.append(f"its summary tells of {rounds} rounds, its record has {len(lines)}")
-    return Run(entry, to_columns(lines), tuple(marks))
-
-
-def find_folders(places: Iterable[Path]) -> list[Path]:
-    """Run folders lie flat in each place; one that has lost its status is found by its other files."""
-    signs = ("status.json", "config.yaml", "metrics.jsonl")
-    found = []
-    for place in places:
-        if not place.is_dir():
-            raise UserError(f"there is no folder {place}")
-        candidates = sorted(path for path in place.iterdir() if path.is_dir() and not path.name.startswith("."))
-        found += [path for path in candidates if any((path / sign).exists() for sign in signs)]
-    return found
-
-
-def distinct(runs: Iterable[Run]) -> list[Run]:
-    """A run copied between machines counts once, as its best copy."""
-    best: dict[str, Run] = {}
-    for run in runs:
-        if run.name not in best or (run.whole and not best[run.name].whole):
-            best[run.name] = run
-    return list(best.values())
 
 
 def differing(runs: Iterable[Run], *without: str) -> dict[str, list[Any]]:

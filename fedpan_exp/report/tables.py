@@ -5,7 +5,8 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedpan_exp.report.statistics import Cell, Paired
+from fedpan_exp.report.pairing import Paired
+from fedpan_exp.report.statistics import Cell
 
 LATEX = {
     **{character: f"\\{character}" for character in "&%$#_{}"},

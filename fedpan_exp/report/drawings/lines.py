@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 
 from fedpan_exp.report.drawings.plate import Nothing, Plate, grid, key_below, panels_of, values_of
+from fedpan_exp.report.pairing import Paired, paired
 from fedpan_exp.report.runs import SIGNS, VALUE, Run, show
-from fedpan_exp.report.statistics import Cell, Choice, Paired, best_pan, cell_of, paired
+from fedpan_exp.report.statistics import Cell, Choice, best_pan, cell_of
 from fedpan_exp.report.style import GREEN, OFF, ON
 from fedpan_exp.report.sweeps import Sweep
 from fedpan_exp.report.tables import Amount, Table, Value, amount, gain

@@ -10,9 +10,12 @@ from safetensors.numpy import load_file
 
 from fedpan_exp.atomic import read_json
 from fedpan_exp.report.drawings.plate import Nothing, Plate, grid
+from fedpan_exp.report.matching import draw_dots
+from fedpan_exp.report.pairing import paired, pairs
+from fedpan_exp.report.preference import draw_strips
 from fedpan_exp.report.runs import Run
-from fedpan_exp.report.statistics import cell_of, paired, pairs
-from fedpan_exp.report.style import GREY, OFF, ON
+from fedpan_exp.report.statistics import cell_of
+from fedpan_exp.report.style import OFF, ON
 from fedpan_exp.report.sweeps import Sweep
 from fedpan_exp.report.tables import Amount, Table, Value, amount, gain
 
@@ -69,34 +72,26 @@ def read_matching(run: Run) -> dict[str, Any]:
 
 
 def read_preference(run: Run) -> dict[str, Any]:
-    """Layer -> [2, neurons]: the preferred class in the global and in the local model."""
+    """Layer -> preference vectors [neurons, classes] of the global and of the local model."""
     try:
         tensors = load_file(run.entry.folder / "preference.safetensors")
     except (OSError, SafetensorError):
         return {}
     layers = [name.removeprefix("global/") for name in tensors if name.startswith("global/")]
     return {
-        layer: np.stack([tensors[f"{side}/{layer}"].argmax(1) for side in ("global", "local")])
+        layer: (tensors[f"global/{layer}"], tensors[f"local/{layer}"])
         for layer in layers
         if f"local/{layer}" in tensors
     }
 
 
 def draw_matching(axes: Axes, columns: np.ndarray) -> None:
-    rows = np.arange(len(columns))
-    same = columns == rows
-    size = max(0.6, min(14, 900 / len(columns)))
-    axes.scatter(columns[~same], rows[~same], s=size, color=GREY, linewidths=0, rasterized=len(columns) > 300)
-    axes.scatter(columns[same], rows[same], s=size * 1.6, color=ON, linewidths=0, rasterized=len(columns) > 300)
-    axes.set(xlabel="local neuron", ylabel="global neuron", aspect="equal")
-    axes.set(xlim=(-1, len(columns)), ylim=(len(columns), -1))
+    draw_dots(axes, columns)
+    axes.set(xlabel="local neuron", ylabel="global neuron")
 
 
-def draw_preference(axes: Axes, classes: np.ndarray) -> None:
-    colours = "tab10" if classes.max() < 10 else "turbo"
-    axes.imshow(classes, aspect="auto", cmap=colours, vmin=0, vmax=max(9, classes.max()), interpolation="nearest")
-    axes.axhline(0.5, color="white", linewidth=3)
-    axes.set_yticks([0, 1], ["global", "local"])
+def draw_preference(axes: Axes, models: tuple[np.ndarray, np.ndarray]) -> None:
+    draw_strips(axes, *models)
     axes.set_xlabel("neuron")
     axes.grid(visible=False)
 
