@@ -83,7 +83,7 @@ def target_table(runs: Sequence[Run], target: float) -> Table:
 def run_table(runs: Sequence[Run]) -> Table:
     names = telling(runs, "seed", "pan")
     rows: list[list[Value]] = [
-        [run.name, run.status, run.trouble, describe(run, names), run.pan, str(run.seed), *_scores(run)] for run in runs
+        [run.name, run.status, run.trouble, describe(run, names), run.pan, run.seed, *_scores(run)] for run in runs
     ]
     return Table(["run", "status", "trouble", "setting", "PAN", "seed", "last five (%)", "best (%)"], rows)
 

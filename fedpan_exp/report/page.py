@@ -91,7 +91,7 @@ def _exhibit(drawn: "Drawn") -> dict[str, Any]:
         "says": exhibit.says,
         "command": sweep.command,
         "runs": len(sweep.runs),
-        "seeds": len({str(run.seed) for run in sweep.runs if run.whole}),
+        "seeds": len({run.seed for run in sweep.runs if run.whole}),
         "departures": exhibit.departures(sweep),
         "marks": sweep.marks(),
         "trouble": drawn.trouble,

@@ -18,10 +18,10 @@ def read_records(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
         records = json.loads(f"[{','.join(lines)}]")  # five times faster than line by line
     except ValueError:
         records = [_parse(line) for line in lines]
-    damaged = [number for number, record in enumerate(records, 1) if not isinstance(record, dict)]
+    damaged = [number for number, record in enumerate(records, 1) if not _is_sound(record)]
     if damaged:
         marks.append(f"line {damaged[0]} of its record is damaged" + (", and others" if len(damaged) > 1 else ""))
-    return [record for record in records if isinstance(record, dict)], marks
+    return [record for record in records if _is_sound(record)], marks
 
 
 def to_columns(lines: list[dict[str, Any]]) -> dict[str, np.ndarray]:
@@ -33,6 +33,10 @@ def to_columns(lines: list[dict[str, Any]]) -> dict[str, np.ndarray]:
         else:
             columns[name] = np.array(values, dtype=object)
     return columns
+
+
+def _is_sound(record: Any) -> bool:
+    return isinstance(record, dict) and isinstance(record.get("round"), int)
 
 
 def _parse(line: str) -> Any:

@@ -12,6 +12,8 @@ from fedpan_exp.tracking.identity import NOT_SCIENCE, is_off
 from fedpan_exp.tracking.ledger import Entry
 
 SIGNS = {"add": "PAN+", "mul": "PAN∘"}
+# Settings of a PAN that go without saying.
+PLAIN = {"T": 1, "encoding": "sine", "placement": "paper", "per_client": "shared", "own_share": 0.5}
 VALUE = "summary/last5_acc"  # what runs are compared by unless said
 
 
@@ -71,9 +73,8 @@ class Run:
             return "off"
         pan = self._pan
         words = [SIGNS.get(str(pan.get("mode")), str(pan.get("mode"))), show(pan.get("A"))]
-        plain = {"T": 1, "encoding": "sine", "placement": "paper"}
-        words += [f"{name}={show(pan[name])}" for name in plain if pan.get(name, plain[name]) != plain[name]]
-        return " ".join(words)
+        rest = {name: value for name, value in pan.items() if name not in ("mode", "A") and value != PLAIN.get(name)}
+        return " ".join([*words, *(f"{name}={show(value)}" for name, value in rest.items())])
 
     @property
     def _pan(self) -> dict[str, Any]:
@@ -88,8 +89,8 @@ class Run:
         return self.settings.get(name, self.settings.get(f"{name}.name", default))
 
     @property
-    def seed(self) -> Any:
-        return self.setting("seed", 0)
+    def seed(self) -> str:
+        return show(self.setting("seed", 0))
 
     def number(self, name: str = VALUE) -> float | None:
         """Of the summary, if it is there and finite."""
@@ -100,18 +101,24 @@ class Run:
         names = [name for name in self.entry.summary if name.startswith(prefix)]
         return {name.removeprefix(prefix): value for name in names if (value := self.number(name)) is not None}
 
+    def floats(self, name: str) -> np.ndarray | None:
+        """A column, unless it is words."""
+        column = self.columns.get(name)
+        return None if column is None or column.dtype == object else column
+
     def series(self, name: str, against: str = "round") -> tuple[np.ndarray, np.ndarray]:
         """Points (against, name) of all lines that have both."""
-        if name not in self.columns or against not in self.columns:
+        x, y = self.floats(against), self.floats(name)
+        if x is None or y is None:
             return np.empty(0), np.empty(0)
-        x, y = self.columns[against], self.columns[name]
         there = np.isfinite(x) & np.isfinite(y)
         return x[there], y[there]
 
     @property
     def maker(self) -> str:
         """The version of the program that made it, and of torch."""
-        versions = self.entry.note.get("versions") or {}
+        versions = self.entry.note.get("versions")
+        versions = versions if isinstance(versions, dict) else {}
         git = str(self.entry.note.get("git") or "")
         commit = f" ({git[:7]}{'+changes' if git.endswith('+changes') else ''})" if git else ""
         return f"fedpan_exp {versions.get('fedpan_exp', '?')}{commit}, torch {versions.get('torch', '?')}"

@@ -52,7 +52,7 @@ def _run(
         "dataset": show(run.setting("dataset", "?")),
         "algorithm": show(run.setting("algorithm", "?")),
         "pan": run.pan,
-        "seed": show(run.seed),
+        "seed": run.seed,
         "status": run.status,
         "whole": run.whole,
         "trouble": run.trouble,
@@ -72,8 +72,8 @@ def _run(
 
 def curve_of(run: Run, points: int) -> dict[str, list[float | None]] | None:
     """Real rounds, evenly chosen among those that were tested, with both ends; none is an average of others."""
-    metrics = [name for name in METRICS if name in run.columns and run.columns[name].dtype != object]
-    if not metrics or "round" not in run.columns:
+    metrics = [name for name in METRICS if run.floats(name) is not None]
+    if not metrics:
         return None
     tested = np.flatnonzero(np.isfinite(run.columns[metrics[0]]))
     if not len(tested):
@@ -106,7 +106,7 @@ def _word(run: Run, name: str) -> str:
 
 def _total(run: Run, *names: str) -> np.ndarray:
     """Summed over rounds."""
-    columns = [run.columns[name] for name in names if name in run.columns and run.columns[name].dtype != object]
+    columns = [column for name in names if (column := run.floats(name)) is not None]
     if not columns:
         return np.full(len(run.columns["round"]), np.nan)
     return np.cumsum(np.nan_to_num(np.sum(columns, axis=0)))

@@ -61,8 +61,9 @@ def best_pan(runs: Sequence[Run], value: str = VALUE) -> Choice:
     mixed = tuple(differing(whole, "seed", "pan"))
 
     def cell(pan: str) -> Cell:
-        values = (run.number(value) for run in by_pan.get(pan, []) if run.seed in shared)
-        return Cell(tuple(number for number in values if number is not None), left_out, mixed)
+        there = [run for run in by_pan.get(pan, []) if run.seed in shared]
+        values = tuple(number for run in there if (number := run.number(value)) is not None)
+        return Cell(values, left_out, mixed or tuple(differing(there, "seed")))
 
     tried = [pan for pan in by_pan if pan != "off"]
     best = max(tried, key=lambda pan: _rank(cell(pan)), default="off")
@@ -84,8 +85,8 @@ class Way:
 
 def way_to(run: Run, target: float) -> Way | None:
     """None for a run that never got there."""
-    accuracy = run.columns.get("global/test_acc")
-    if accuracy is None or accuracy.dtype == object:
+    accuracy = run.floats("global/test_acc")
+    if accuracy is None:
         return None
     there = np.flatnonzero(accuracy >= target)
     if not len(there):
@@ -96,7 +97,8 @@ def way_to(run: Run, target: float) -> Way | None:
 
 
 def _sum(run: Run, name: str, rows: slice) -> float:
-    return float(np.nansum(run.columns[name][rows])) if name in run.columns else 0.0
+    column = run.floats(name)
+    return 0.0 if column is None else float(np.nansum(column[rows]))
 
 
 def _rank(cell: Cell) -> float:

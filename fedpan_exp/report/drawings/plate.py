@@ -47,7 +47,7 @@ def key_below(figure: Figure, axes: Axes, columns: int = 4) -> None:
 def values_of(runs: Iterable[Run], setting: str) -> list[Any]:
     """In rising order, numbers before words; each once."""
     found = {show(value): value for run in runs if (value := run.setting(setting)) is not None}
-    return sorted(found.values(), key=lambda value: (isinstance(value, str), value))
+    return sorted(found.values(), key=lambda value: (0, value) if isinstance(value, int | float) else (1, str(value)))
 
 
 def panels_of(runs: Sequence[Run], settings: Sequence[str]) -> dict[str, list[Run]]:
