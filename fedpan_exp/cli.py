@@ -83,7 +83,7 @@ def sweep(words: list[str], commands: list[list[str]]) -> None:
             raise UserError("plan must be false with a sweeper that chooses as it goes, got true")
         plan.show(jobs)
         return
-    if jobs and len(jobs.jobs) > 1:
+    if jobs:
         listing.write(jobs.jobs, words)
     global course
     course = Course(jobs.jobs) if jobs and jobs.in_turn else None

@@ -83,6 +83,18 @@ def test_every_sweep_composes_and_says_what_it_is(sweep):
     assert "# Paper" in text
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("sweep", [sweep for sweep in SWEPT if sweep != "search"])
+def test_every_sweep_runs_at_the_smallest_scale(command, tmp_path_factory, sweep):
+    """All into one folder, as a user would, so that what sweeps share is run once; of five algorithms, two will do."""
+    shared = tmp_path_factory.getbasetemp().parent / "smoke"
+    fewer = ("algorithm=fedavg,scaffold", "pan=off,mul") if sweep.startswith(("compare_noniid", "compare_alpha")) else ()
+    swept = command(f"sweeps={sweep}", "scale=smoke", f"runs={shared}", *fewer)
+    assert swept.code == 0, swept.err
+    listing = read_json(shared / ".sweeps" / f"{sweep}-smoke.json")
+    assert {status(shared / job["run"]) for job in listing["jobs"]} <= {"done", "running"}  # another sweep may have it
+
+
 def test_a_setting_given_by_hand_replaces_the_grids():
     jobs = read_jobs(expand(["sweeps=alpha", "pan=add", "fl_scene.alpha=3"]))
     assert jobs is not None
