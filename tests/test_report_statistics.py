@@ -151,6 +151,9 @@ def test_the_best_pan_is_chosen_over_the_seeds_that_all_share(tmp_path):
     assert choice.on.mean == pytest.approx(0.675)
     assert choice.off.mean == pytest.approx(0.55)
     assert choice.gain.differences == pytest.approx((0.1, 0.15))
+    assert (choice.on.left_out, choice.off.left_out) == (0, 0)
+    alone = best_pan([run for run in runs if run.pan != "PAN∘ 0.1"])
+    assert (alone.pan, alone.on.n, alone.on.left_out) == ("PAN+ 0.05", 2, 1)
 
 
 def test_the_way_to_a_target_is_summed_from_the_rounds(tmp_path):

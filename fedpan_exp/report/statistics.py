@@ -14,7 +14,7 @@ class Cell:
     """The runs that fall on one point: seeds of one setting, else there is no mean."""
 
     values: tuple[float, ...] = ()
-    left_out: int = 0  # runs that are not whole
+    left_out: int = 0  # runs that are not whole, or have no partners
     mixed: tuple[str, ...] = ()  # settings other than the seed in which the runs differ
 
     @property
@@ -57,12 +57,12 @@ def best_pan(runs: Sequence[Run], value: str = VALUE) -> Choice:
     for run in whole:
         by_pan.setdefault(run.pan, []).append(run)
     shared = set.intersection(*({run.seed for run in there} for there in by_pan.values())) if by_pan else set()
-    left_out = len(runs) - len(whole)
     mixed = tuple(differing(whole, "seed", "pan"))
 
     def cell(pan: str) -> Cell:
         there = [run for run in by_pan.get(pan, []) if run.seed in shared]
         values = tuple(number for run in there if (number := run.number(value)) is not None)
+        left_out = sum(run.pan == pan for run in runs) - len(values)  # not whole, or of a seed that others lack
         return Cell(values, left_out, mixed or tuple(differing(there, "seed")))
 
     tried = [pan for pan in by_pan if pan != "off"]
@@ -70,7 +70,7 @@ def best_pan(runs: Sequence[Run], value: str = VALUE) -> Choice:
     chosen = tuple(run for run in by_pan.get(best, []) if run.seed in shared)
     baselines = tuple(run for run in by_pan.get("off", []) if run.seed in shared)
     gain = paired([*chosen, *baselines], value) if best != "off" else None
-    on = cell(best) if best != "off" else Cell((), left_out, mixed)
+    on = cell(best) if best != "off" else Cell((), len(runs) - len(whole), mixed)
     return Choice(best, on, cell("off"), gain if gain and gain.n else None, chosen, baselines, len(tried))
 
 
