@@ -17,7 +17,7 @@ function linesOf(runs) {
   return [...groups].flatMap(([key, members]) => {
     const same = members.every((run) => String(run.curve.round) === String(members[0].curve.round));
     return same ? [line(key, members, name)] : members.map((run) => line(run.name, [run], name));
-  }).sort((a, b) => a.label.localeCompare(b.label, undefined, { numeric: true }));
+  }).sort((a, b) => b.points.length - a.points.length || a.label.localeCompare(b.label, undefined, { numeric: true })); // the longest are shown first
 }
 
 function line(key, runs, name) {
