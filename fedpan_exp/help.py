@@ -17,16 +17,22 @@ Worth copying:
   python -m fedpan_exp -m pan=off,mul seed=0,1,2            both, three seeds each (any Hydra multirun)
   python -m fedpan_exp dataset=cifar10 model=vgg9 fl_scene.alpha=0.5 fl_scene.H=100
   python -m fedpan_exp study=partition fl_scene.K=20        draw who gets which labels
-  python -m fedpan_exp sweeps=alpha plan=true               what a grid would take; without plan=true, run it
-  python -m fedpan_exp.data list                            which datasets are here (get: fetch one)
+  python -m fedpan_exp study=doctor pan.T=32                which layers know their positions, with advice
+  python -m fedpan_exp sweeps=alpha scale=laptop            a grid or figure of the paper, cut to this machine
+  python -m fedpan_exp sweeps=alpha plan=true               what it would take; nothing is run
+
+And then:
+  python -m fedpan_exp.report runs                          figures, tables, one HTML page, the paper's numbers beside ours
   python -m fedpan_exp.ledger                               which runs are done, failed or left (--retry)
+  python -m fedpan_exp.thermometer runs                     non-i.i.d. runs as so many misplaced neurons
+  python -m fedpan_exp.data list                            which datasets are here (get: fetch one)
   python -m fedpan_exp.dashboard                            a W&B workspace for the runs
 """
 
 SETTINGS = """\
 Every setting, with its value:   python -m fedpan_exp [...] --cfg job
 The paper's letters:             pan.A pan.T  fl_scene.K R E H alpha B
-Also at the root:                seed, runs (folder of results), rerun=true, eval_every, training.*, fabric.*
+Also at the root:                seed, runs (folder of results), rerun=true, ranks, probes, eval_every, training.*, fabric.*
 Hydra's own options:             python -m fedpan_exp --hydra-help
 """
 
