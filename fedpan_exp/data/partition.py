@@ -126,15 +126,17 @@ def _share_out(labels: np.ndarray, shares: np.ndarray, rng: np.random.Generator)
 
 def _top_up(parts: Parts, minimum: int, rng: np.random.Generator) -> int:
     """Give clients below the minimum samples of the largest; in place. Returns how many moved."""
-    moved = 0
-    for poor in sorted(range(len(parts)), key=lambda k: len(parts[k])):
-        while len(parts[poor]) < minimum:
-            rich = max(range(len(parts)), key=lambda k: len(parts[k]))
-            count = min(minimum - len(parts[poor]), len(parts[rich]) - minimum)
+    moved, sizes = 0, np.array([len(part) for part in parts])
+    for poor in np.argsort(sizes, kind="stable"):
+        while sizes[poor] < minimum:
+            rich = sizes.argmax()
+            count = min(minimum - sizes[poor], sizes[rich] - minimum)
             given = rng.permutation(parts[rich])
             parts[poor] = np.concatenate([parts[poor], given[:count]])
             parts[rich] = given[count:]
-            moved += count
+            sizes[poor] += count
+            sizes[rich] -= count
+            moved += int(count)
     return moved
 
 
