@@ -8,7 +8,9 @@ import torch
 
 from benchmarks.decoding import PNGS, first_and_second_start
 from benchmarks.keeping import cost_of_keeping
-from benchmarks.processes import peak_memory, start_up
+from benchmarks.many_clients import ratio_of_rounds
+from benchmarks.processes import peak_memory, peak_memory_over_ranks, start_up
+from benchmarks.ranks import over_ranks
 from benchmarks.rounds import against_floor
 from benchmarks.side_by_side import in_turn_and_side_by_side
 from fedpan_exp import config
@@ -20,6 +22,11 @@ JOBS = {
     "VGG9 on CIFAR-10, K=100 R=0.02 E=1": (("dataset=cifar10", "model=vgg9", "fl_scene.R=0.02", "fl_scene.E=1"), 5),
     "784-10 on MNIST: nothing but overhead": (("model.depth=0",), 20),
 }
+OVER_RANKS = {
+    "MLP 1024 on MNIST, K=100 R=0.1 E=5 (the paper's)": ((), 5),
+    "MLP 64 on MNIST, likewise": (("model.width=64",), 15),
+    "VGG9 on CIFAR-10, K=100 R=0.02 E=1": (("dataset=cifar10", "model=vgg9", "fl_scene.R=0.02", "fl_scene.E=1"), 5),
+}
 
 
 def rounds() -> None:
@@ -29,6 +36,23 @@ def rounds() -> None:
     for name, (overrides, repeats) in (JOBS | algorithms).items():
         t = against_floor(overrides, repeats)
         console.print(f"  {name:<52}{t.floor:7.3f} s{t.ours:7.3f} s{t.ratio:8.3f}{t.overhead_us:9.0f} µs a step")
+
+
+def ranks() -> None:
+    console.print("\n[bold]Clients over processes[/bold]: a round and its test, as ratios to the floor, in turns")
+    console.print(f"  {'':52}{'floor':>9}{'1 rank':>9}{'2 ranks':>9}")
+    for name, (overrides, repeats) in OVER_RANKS.items():
+        table = over_ranks(overrides, repeats)
+        console.print(f"  {name:<52}{min(table.floor):7.2f} s{table.ratio(1):9.3f}{table.ratio(2):9.3f}")
+    alone, both = (peak_memory_over_ranks("fl_scene.H=2", f"ranks={number}") for number in (1, 2))
+    console.print(f"  peak memory, MLP 1024: 1 rank {alone:.0f} MB, 2 ranks {both:.0f} MB, {both / alone:.2f} times")
+
+
+def many_clients() -> None:
+    many = ("fl_scene.K=10000", "fl_scene.R=0.001", "model.width=64", "ranks=1")
+    console.print("\n[bold]K=10,000[/bold], 10 a round, MLP 64 on MNIST")
+    console.print(f"  start-up to the first round {start_up(*many):.1f} s")
+    console.print(f"  a round among 10,000 takes {ratio_of_rounds():.2f} of one among 100 clients of the same size")
 
 
 def memory() -> None:
@@ -70,8 +94,10 @@ def keeping() -> None:
 config.register()
 console.print(f"torch {torch.__version__}, {torch.get_num_threads()} threads\n")
 rounds()
+ranks()
 decoding()
 keeping()
 sweeps()
 console.print(f"\n[bold]Start-up[/bold] to the first round, MNIST on disk: {min(start_up() for _ in range(2)):.1f} s")
 memory()
+many_clients()

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 
 def start_up(*overrides: str) -> float:
@@ -27,3 +28,28 @@ def peak_memory(*overrides: str) -> float:
         output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     (peak,) = (line.split()[1] for line in output.splitlines() if line.startswith("VmHWM"))
     return int(peak) / 1000
+
+
+def peak_memory_over_ranks(*overrides: str) -> float:
+    """Megabytes of all processes of a run together; what they share counts once (Linux: the proportional set size)."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "fedpan_exp", f"runs={folder}", *overrides]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+            peak = 0
+            while process.poll() is None:
+                peak = max(peak, _proportional(process.pid))
+                time.sleep(0.02)
+    assert process.returncode == 0, "the run has failed"
+    return peak / 1000
+
+
+def _proportional(process: int) -> int:
+    """Kilobytes of a process and of those it has started; 0 for one that has just ended."""
+    own = Path(f"/proc/{process}")
+    try:
+        rollup = (own / "smaps_rollup").read_text()
+        children = (own / f"task/{process}/children").read_text().split()
+    except OSError:
+        return 0
+    size = sum(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
+    return size + sum(_proportional(int(child)) for child in children)

@@ -1,0 +1,30 @@
+"""A round of 10 clients among 100 and among 10,000 of the same size, in turns: it must not cost more."""
+
+import statistics
+import time
+from dataclasses import replace
+
+from fedpan_exp import config
+from fedpan_exp.data import Clients
+from fedpan_exp.federation import federate
+from fedpan_exp.studies.setup import make_world
+
+MANY, FEW, INVITED = 10_000, 100, 10
+
+
+def ratio_of_rounds(repeats: int = 100) -> float:
+    """Time of a round among many, over that among few."""
+    setting = config.experiment(f"fl_scene.K={MANY}", "fl_scene.partition=iid", "model.width=64", "ranks=1")
+    world = make_world(setting)
+    few = Clients(world.clients.images, world.clients.pixels, world.split.parts[:FEW], 0.0, setting.seed)
+    runs = {}
+    for clients in (few, world.clients):
+        scene = replace(setting.fl_scene, K=len(clients), R=INVITED / len(clients), H=repeats + 1)
+        runs[len(clients)] = federate(setting.algorithm, world.trainer, clients, scene, setting.seed)
+    seconds: dict[int, list[float]] = {K: [] for K in runs}
+    for _ in range(repeats + 1):
+        for K, run in runs.items():
+            began = time.perf_counter()
+            next(run)
+            seconds[K].append(time.perf_counter() - began)
+    return statistics.median(seconds[MANY][1:]) / statistics.median(seconds[FEW][1:])
