@@ -22,7 +22,7 @@ Worth copying:
   python -m fedpan_exp sweeps=alpha plan=true               what it would take; nothing is run
 
 And then:
-  python -m fedpan_exp.report runs                          figures, tables, one HTML page, the paper's numbers beside ours
+  python -m fedpan_exp.report runs                          figures, tables, one page; the paper's numbers beside ours
   python -m fedpan_exp.ledger                               which runs are done, failed or left (--retry)
   python -m fedpan_exp.thermometer runs                     non-i.i.d. runs as so many misplaced neurons
   python -m fedpan_exp.data list                            which datasets are here (get: fetch one)
@@ -32,7 +32,7 @@ And then:
 SETTINGS = """\
 Every setting, with its value:   python -m fedpan_exp [...] --cfg job
 The paper's letters:             pan.A pan.T  fl_scene.K R E H alpha B
-Also at the root:                seed, runs (folder of results), rerun=true, ranks, probes, eval_every, training.*, fabric.*
+Also at the root:                seed, runs (folder), rerun=true, ranks, probes, eval_every, training.*, fabric.*
 Hydra's own options:             python -m fedpan_exp --hydra-help
 """
 
