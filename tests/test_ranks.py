@@ -1,5 +1,6 @@
 """Clients over several processes: the same numbers, whoever trains whom, and a clean end, whoever dies."""
 
+import gc
 import os
 import re
 import signal
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from processes import child, ended, wait_for
+from processes import child, ended, has_ended, wait_for
 from safetensors.torch import load_file
 
 from conftest import clients_of, experiment, random_images, trainer_of
@@ -113,11 +114,34 @@ def test_processes_share_their_work_and_end_with_the_loop():
             server.memory["mean process"] = torch.tensor(found)
             assert len(found) == 1
 
+    before = children()
     (first,) = islice(rounds(2, Spy()), 1)
     assert first.server.memory["mean process"].item() != os.getpid()  # somebody else has trained, too
-    with pytest.raises(ChildProcessError):  # and is gone
-        os.waitpid(-1, 0)
+    assert children() == before  # and is gone
     assert not torch.distributed.is_initialized()
+
+
+def children() -> set[str]:
+    """Processes of ours that nobody has waited for yet."""
+    return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
+
+
+def test_what_is_forked_after_the_ranks_have_ended_does_not_wait_for_their_threads():
+    course(2, FedAvg())
+    for _ in range(3):
+        process = os.fork()
+        if not process:
+            gc.collect()
+            os._exit(0)
+        wait_for(lambda process=process: has_ended(process))
+        assert ended(process) == 0
+    course(2, FedAvg())
+
+
+def test_the_jobs_of_a_sweep_have_helpers_of_their_own(command):
+    swept = command("-m", *SMALL, "fl_scene.H=2", "seed=0,1,2", "ranks=2")
+    assert swept.code == 0, swept.err
+    assert "sweep  3 done, in runs" in swept.out
 
 
 @pytest.mark.parametrize("healthy", [0, 1, 2, 3])

@@ -4,7 +4,8 @@ from fedpan_exp.federation.checkpoint import Checkpoints, CheckpointSettings
 from fedpan_exp.federation.kept import Kept
 from fedpan_exp.federation.memories import Memories
 from fedpan_exp.federation.ranks import check_ranks, count_ranks
-from fedpan_exp.federation.rounds import Round, federate
+from fedpan_exp.federation.round import Round
+from fedpan_exp.federation.rounds import federate
 from fedpan_exp.federation.scene import Scene
 
 __all__ = [

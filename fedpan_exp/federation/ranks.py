@@ -5,6 +5,7 @@ ranks help it train and own nothing, so that they may end at any moment. They ar
 starts, so that all share the memory the data is in; or torchrun has started them all, on one machine or several.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -23,6 +24,10 @@ from fedpan_exp import torchrun
 from fedpan_exp.checks import UserError, require
 from fedpan_exp.federation.team import Dismissed, Team
 from fedpan_exp.stopping import Stop
+
+# The group of an earlier run that lies about in a cycle must not be destroyed in a forked process: it would wait there
+# for threads that only its maker has.
+os.register_at_fork(before=gc.collect, after_in_child=gc.freeze)
 
 
 def check_ranks(setting: str) -> None:
