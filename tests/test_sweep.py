@@ -153,6 +153,12 @@ def test_a_sweep_file_with_an_empty_grid(tmp_path, monkeypatch, command, content
     assert len(ended.err.splitlines()) == 1
 
 
+def test_a_grid_without_values(command):
+    ended = command("-m", *SMOKE, "seed=range(0,0)")
+    assert (ended.code, ended.err) == (1, "fedpan_exp: seed must have values, got none in seed=range(0,0)\n")
+    assert not Path("runs").exists()
+
+
 def timeless(folder: Path) -> dict[str, list[dict]]:
     return {
         name: [{k: v for k, v in record.items() if "time/" not in k} for record in read_lines(path / "metrics.jsonl")]

@@ -81,7 +81,11 @@ def _split(command: Sequence[str], hydra: Any) -> list[list[str]]:
     parser = OverridesParser.create()
     is_sweep = {"-m", "--multirun"} & set(command) or str(hydra.mode).endswith("MULTIRUN")
     params = [f"{name}={values}" for name, values in (hydra.sweeper.params or {}).items()] if is_sweep else []
-    batches = BasicSweeper.split_arguments(parser.parse_overrides([*params, *_settings(command)]), None)
+    overrides = parser.parse_overrides([*params, *_settings(command)])
+    for override in overrides:
+        if override.is_discrete_sweep() and not [*override.sweep_string_iterator()]:
+            raise ConfigError(f"{override.get_key_element()} must have values, got none in {override.input_line}")
+    batches = BasicSweeper.split_arguments(overrides, None)
     return [list(job) for batch in batches for job in batch]
 
 
