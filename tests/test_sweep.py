@@ -153,6 +153,12 @@ def test_a_sweep_file_with_an_empty_grid(tmp_path, monkeypatch, command, content
     assert len(ended.err.splitlines()) == 1
 
 
+def test_a_grid_over_all_options_of_a_group():
+    jobs = read_jobs([["-m", *SMOKE, "algorithm=glob(fed*)"]])
+    assert jobs is not None
+    assert [job.experiment.algorithm.name for job in jobs.jobs] == ["fedavg", "fedopt", "fedprox"]
+
+
 def test_a_grid_without_values(command):
     ended = command("-m", *SMOKE, "seed=range(0,0)")
     assert (ended.code, ended.err) == (1, "fedpan_exp: seed must have values, got none in seed=range(0,0)\n")
