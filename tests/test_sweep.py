@@ -159,6 +159,13 @@ def test_a_grid_over_all_options_of_a_group():
     assert [job.experiment.algorithm.name for job in jobs.jobs] == ["fedavg", "fedopt", "fedprox"]
 
 
+@pytest.mark.parametrize("words", [("sweeps=alpha,K",), ("sweeps=alpha", "scale=laptop,smoke")])
+def test_two_sweeps_in_one_command_are_refused(command, words):
+    ended = command("-m", *words, "plan=true")
+    assert ended.code == 1
+    assert ended.err.endswith(f"must be one of them at a time with sweeps=..., got {words[-1].partition('=')[2]}\n")
+
+
 def test_a_grid_without_values(command):
     ended = command("-m", *SMOKE, "seed=range(0,0)")
     assert (ended.code, ended.err) == (1, "fedpan_exp: seed must have values, got none in seed=range(0,0)\n")
