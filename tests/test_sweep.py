@@ -14,9 +14,10 @@ from conftest import experiment
 from fedpan_exp import config
 from fedpan_exp.atomic import read_json, read_lines
 from fedpan_exp.folders import SWEEPS
-from fedpan_exp.sweeping import grids
+from fedpan_exp.sweeping import grids, plan
 from fedpan_exp.sweeping.grids import expand
 from fedpan_exp.sweeping.jobs import read_jobs
+from fedpan_exp.tracking.ledger import Entry
 
 SMOKE = ("scale=smoke", "model.width=16")
 
@@ -37,10 +38,10 @@ def test_every_mistake_of_a_sweep_is_said_before_the_first_job_starts(command):
 
 def test_the_plan_and_the_sweep_count_the_same_experiment_once(command):
     """PANs off knows no T, and is what T=8, 16 and 32 are at width 16: 21 jobs are 9 runs."""
-    plan = command("sweeps=T", *SMOKE, "plan=True")
-    assert plan.code == 0, plan.err
-    assert "21, of which 12 are the same experiment as another: 9 runs" in plan.out
-    assert "0 done, 0 begun, 0 held, 9 to do" in plan.out
+    planned = command("sweeps=T", *SMOKE, "plan=True")
+    assert planned.code == 0, planned.err
+    assert "21, of which 12 are the same experiment as another: 9 runs" in planned.out
+    assert "0 done, 0 begun, 0 held, 9 to do" in planned.out
     assert not Path("runs").exists()
 
     swept = command("sweeps=T", *SMOKE)
@@ -55,6 +56,17 @@ def test_the_plan_and_the_sweep_count_the_same_experiment_once(command):
     assert "round" not in again.out
     assert again.out.count(": done, last five") == 21
     assert "9 done, 0 begun, 0 held, 0 to do" in command("sweeps=T", *SMOKE, "plan=true").out
+
+
+def test_a_plan_counts_users_where_they_are_the_clients(command):
+    """fl_scene.K=0 is as many as there are: half of 10 come to a round, not one."""
+    (folder,) = command(*SMOKE).runs
+    with_K = plan._recorded(Entry(folder))
+    config_file = folder / "config.yaml"
+    config_file.write_text(config_file.read_text().replace("  K: 10\n", "  K: 0\n"))
+    assert Entry(folder).settings["fl_scene"]["K"] == 0
+    assert plan._recorded(Entry(folder)) == with_K
+    assert with_K.clients == 10
 
 
 SWEPT = sorted(path.stem for path in SWEEPS.glob("*.yaml"))
