@@ -36,6 +36,14 @@ def test_every_mistake_of_a_sweep_is_said_before_the_first_job_starts(command):
     assert not Path("runs").exists()
 
 
+def test_a_network_that_cannot_be_built_is_found_before_the_first_job_starts(command):
+    """Also with PANs off, whose encodings nobody has to ask for."""
+    ended = command("-m", "scale=smoke", "model=vgg9", "model.norm=gn1,gn5", "pan=off")
+    rule = "model.norm must be gn<groups> with groups dividing the width 32, got gn5"
+    assert (ended.code, ended.err) == (1, f"fedpan_exp: {rule}; nothing was started, though 1 other jobs are sound\n")
+    assert not Path("runs").exists()
+
+
 def test_the_plan_and_the_sweep_count_the_same_experiment_once(command):
     """PANs off knows no T, and is what T=8, 16 and 32 are at width 16: 21 jobs are 9 runs."""
     planned = command("sweeps=T", *SMOKE, "plan=True")
