@@ -62,7 +62,7 @@ def shuffle_error(name: str, network: str) -> Exhibit:
 
 def divergence(name: str, dataset: str, model: str, epochs: int) -> Exhibit:
     setting = scene(dataset, **INSIDE, E=epochs, alpha=(1.0, 0.1)) | {"model": (model,)}
-    claims = (Claim("layers in which PANs lower it", "all", "lower"),)
+    claims = (Claim("layers in which PANs lower it, of all alphas", "all", "lower"),)
     title = f"Weight divergence, {model} on {dataset}, E={epochs}"
     return Exhibit(name, title, "PANs lower the divergence of local weights.", bars.divergence, setting, claims)
 
