@@ -130,7 +130,8 @@ def test_a_departure_from_the_papers_setting_is_said(tmp_path):
 def test_users_as_clients_are_no_departure(tmp_path):
     """FeMnist has neither K nor alpha, in the paper as here."""
     natural = {"fl_scene__K": 0, "fl_scene__partition": "natural", "fl_scene__H": 1000}
-    make_listing(tmp_path, "compare_noniid", [make_run(tmp_path, rounds=8, dataset="femnist", **natural)], scale="paper")
+    folder = make_run(tmp_path, rounds=8, dataset="femnist", **natural)
+    make_listing(tmp_path, "compare_noniid", [folder], scale="paper")
     library = Library([tmp_path])
     (sweep,), _ = library.sweeps(library.runs())
     exhibit = next(exhibit for exhibit in EXHIBITS if exhibit.name == "compare_noniid")

@@ -107,7 +107,7 @@ def test_every_sweep_composes_and_says_what_it_is(sweep):
 @pytest.mark.parametrize("sweep", [sweep for sweep in SWEPT if sweep != "search"])
 def test_every_sweep_runs_at_the_smallest_scale(command, tmp_path_factory, sweep):
     """All into one folder, as a user would, so that what sweeps share is run once; of five algorithms, two will do."""
-    base = tmp_path_factory.getbasetemp()  # one a worker; the folder above is the session's only where there are workers
+    base = tmp_path_factory.getbasetemp()  # one a worker; without workers the folder above is all sessions'
     shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "smoke"
     is_large = sweep.startswith(("compare_noniid", "compare_alpha"))
     fewer = ("algorithm=fedavg,scaffold", "pan=off,mul") if is_large else ()
