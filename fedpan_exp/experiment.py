@@ -62,11 +62,15 @@ class Experiment:
 
     @property
     def pans_off(self) -> bool:
-        """Whether no encoding of the network does anything: A=0, or a T that is neutral at every layer's width."""
-        if self.pan.is_off or "pan" in self.study.irrelevant:
+        """Whether no encoding of the network does anything: A=0, or a T that is neutral at every layer's width.
+
+        A network that cannot be built is refused here, so that a sweep knows of it before its first job starts.
+        """
+        if "model" in self.study.irrelevant:
             return self.pan.is_off
         with torch.device("meta"):  # no memory, no weights: only the widths are asked for
-            return all(encoding.neutral for encoding in encodings(self.build(self.pan)))
+            found = encodings(self.build(self.pan))
+        return self.pan.is_off or ("pan" not in self.study.irrelevant and all(encoding.neutral for encoding in found))
 
     def evaluates(self, turn: int) -> bool:
         """Whether a round ends with a test: every so often, and the last five, whose mean is reported."""

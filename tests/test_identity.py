@@ -1,12 +1,12 @@
 """Which settings are the same run."""
 
-from fedpan_exp.sweep import read_jobs
+from fedpan_exp.sweeping.jobs import read_jobs
 
 
 def names(*words: str) -> list[str]:
-    jobs = read_jobs(["-m", "dataset=digits", *words])
+    jobs = read_jobs([["-m", "dataset=digits", *words]])
     assert jobs is not None
-    return [job.record.name for job in jobs]
+    return [job.record.name for job in jobs.jobs]
 
 
 def test_pans_off_is_one_run_whatever_A_T_and_encoding_say():

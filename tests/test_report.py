@@ -127,6 +127,17 @@ def test_a_departure_from_the_papers_setting_is_said(tmp_path):
     ]
 
 
+def test_users_as_clients_are_no_departure(tmp_path):
+    """FeMnist has neither K nor alpha, in the paper as here."""
+    natural = {"fl_scene__K": 0, "fl_scene__partition": "natural", "fl_scene__H": 1000}
+    folder = make_run(tmp_path, rounds=8, dataset="femnist", **natural)
+    make_listing(tmp_path, "compare_noniid", [folder], scale="paper")
+    library = Library([tmp_path])
+    (sweep,), _ = library.sweeps(library.runs())
+    exhibit = next(exhibit for exhibit in EXHIBITS if exhibit.name == "compare_noniid")
+    assert [words for words in exhibit.departures(sweep) if "K=" in words or "alpha" in words] == []
+
+
 def test_the_papers_number_beside_ours():
     ours = Amount(85.5, 0.2, 3)
     assert Claim("x", 86.83, "x").beside(ours) == ("x", "86.83", "85.50 ± 0.20", "-1.33")

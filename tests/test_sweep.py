@@ -14,9 +14,10 @@ from conftest import experiment
 from fedpan_exp import config
 from fedpan_exp.atomic import read_json, read_lines
 from fedpan_exp.folders import SWEEPS
-from fedpan_exp.sweeping import grids
+from fedpan_exp.sweeping import grids, plan
 from fedpan_exp.sweeping.grids import expand
 from fedpan_exp.sweeping.jobs import read_jobs
+from fedpan_exp.tracking.ledger import Entry
 
 SMOKE = ("scale=smoke", "model.width=16")
 
@@ -35,12 +36,20 @@ def test_every_mistake_of_a_sweep_is_said_before_the_first_job_starts(command):
     assert not Path("runs").exists()
 
 
+def test_a_network_that_cannot_be_built_is_found_before_the_first_job_starts(command):
+    """Also with PANs off, whose encodings nobody has to ask for."""
+    ended = command("-m", "scale=smoke", "model=vgg9", "model.norm=gn1,gn5", "pan=off")
+    rule = "model.norm must be gn<groups> with groups dividing the width 32, got gn5"
+    assert (ended.code, ended.err) == (1, f"fedpan_exp: {rule}; nothing was started, though 1 other jobs are sound\n")
+    assert not Path("runs").exists()
+
+
 def test_the_plan_and_the_sweep_count_the_same_experiment_once(command):
     """PANs off knows no T, and is what T=8, 16 and 32 are at width 16: 21 jobs are 9 runs."""
-    plan = command("sweeps=T", *SMOKE, "plan=True")
-    assert plan.code == 0, plan.err
-    assert "21, of which 12 are the same experiment as another: 9 runs" in plan.out
-    assert "0 done, 0 begun, 0 held, 9 to do" in plan.out
+    planned = command("sweeps=T", *SMOKE, "plan=True")
+    assert planned.code == 0, planned.err
+    assert "21, of which 12 are the same experiment as another: 9 runs" in planned.out
+    assert "0 done, 0 begun, 0 held, 9 to do" in planned.out
     assert not Path("runs").exists()
 
     swept = command("sweeps=T", *SMOKE)
@@ -55,6 +64,17 @@ def test_the_plan_and_the_sweep_count_the_same_experiment_once(command):
     assert "round" not in again.out
     assert again.out.count(": done, last five") == 21
     assert "9 done, 0 begun, 0 held, 0 to do" in command("sweeps=T", *SMOKE, "plan=true").out
+
+
+def test_a_plan_counts_users_where_they_are_the_clients(command):
+    """fl_scene.K=0 is as many as there are: half of 10 come to a round, not one."""
+    (folder,) = command(*SMOKE).runs
+    with_K = plan._recorded(Entry(folder))
+    config_file = folder / "config.yaml"
+    config_file.write_text(config_file.read_text().replace("  K: 10\n", "  K: 0\n"))
+    assert Entry(folder).settings["fl_scene"]["K"] == 0
+    assert plan._recorded(Entry(folder)) == with_K
+    assert with_K.clients == 10
 
 
 SWEPT = sorted(path.stem for path in SWEEPS.glob("*.yaml"))
@@ -87,7 +107,8 @@ def test_every_sweep_composes_and_says_what_it_is(sweep):
 @pytest.mark.parametrize("sweep", [sweep for sweep in SWEPT if sweep != "search"])
 def test_every_sweep_runs_at_the_smallest_scale(command, tmp_path_factory, sweep):
     """All into one folder, as a user would, so that what sweeps share is run once; of five algorithms, two will do."""
-    shared = tmp_path_factory.getbasetemp().parent / "smoke"
+    base = tmp_path_factory.getbasetemp()  # one a worker; without workers the folder above is all sessions'
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "smoke"
     is_large = sweep.startswith(("compare_noniid", "compare_alpha"))
     fewer = ("algorithm=fedavg,scaffold", "pan=off,mul") if is_large else ()
     swept = command(f"sweeps={sweep}", "scale=smoke", f"runs={shared}", *fewer)
@@ -151,6 +172,25 @@ def test_a_sweep_file_with_an_empty_grid(tmp_path, monkeypatch, command, content
     assert ended.err.startswith("fedpan_exp: ")
     assert message.replace("{}", str(file)) in ended.err
     assert len(ended.err.splitlines()) == 1
+
+
+def test_a_grid_over_all_options_of_a_group():
+    jobs = read_jobs([["-m", *SMOKE, "algorithm=glob(fed*)"]])
+    assert jobs is not None
+    assert [job.experiment.algorithm.name for job in jobs.jobs] == ["fedavg", "fedopt", "fedprox"]
+
+
+@pytest.mark.parametrize("words", [("sweeps=alpha,K",), ("sweeps=alpha", "scale=laptop,smoke")])
+def test_two_sweeps_in_one_command_are_refused(command, words):
+    ended = command("-m", *words, "plan=true")
+    assert ended.code == 1
+    assert ended.err.endswith(f"must be one of them at a time with sweeps=..., got {words[-1].partition('=')[2]}\n")
+
+
+def test_a_grid_without_values(command):
+    ended = command("-m", *SMOKE, "seed=range(0,0)")
+    assert (ended.code, ended.err) == (1, "fedpan_exp: seed must have values, got none in seed=range(0,0)\n")
+    assert not Path("runs").exists()
 
 
 def timeless(folder: Path) -> dict[str, list[dict]]:

@@ -22,6 +22,9 @@ def settings_of(path: Path) -> dict[str, Any]:
 def expand(words: Sequence[str]) -> list[list[str]]:
     """The command line once for each grid of its sweep; a setting given by hand replaces the file's."""
     sweep, scale = choice(words, "sweeps"), choice(words, "scale") or "paper"
+    for name, value in (("sweeps", sweep), ("scale", scale)):
+        if sweep and value and "," in value:  # the file's grids would be left out
+            raise ConfigError(f"{name} must be one of them at a time with sweeps=..., got {value}")
     path = SWEEPS / f"{sweep}.yaml"
     content = _content(path) if path.is_file() else {}  # Hydra has the better words for a name that does not exist
     if "grids" not in content or "hydra.mode=RUN" in words:  # one job of it, to be done again

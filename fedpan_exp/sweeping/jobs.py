@@ -6,6 +6,7 @@ from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
@@ -71,18 +72,26 @@ class Refused(ConfigError):
 
 def _hydra(command: Iterable[str]) -> Any:
     """Hydra's own settings, for which what is swept does not matter."""
-    overrides = OverridesParser.create().parse_overrides(_settings(command))
+    overrides = _parser().parse_overrides(_settings(command))
     plain = [override.input_line for override in overrides if not override.is_sweep_override()]
     return compose("config", [word for word in plain if word], return_hydra_config=True).hydra
 
 
 def _split(command: Sequence[str], hydra: Any) -> list[list[str]]:
     """As Hydra will."""
-    parser = OverridesParser.create()
     is_sweep = {"-m", "--multirun"} & set(command) or str(hydra.mode).endswith("MULTIRUN")
     params = [f"{name}={values}" for name, values in (hydra.sweeper.params or {}).items()] if is_sweep else []
-    batches = BasicSweeper.split_arguments(parser.parse_overrides([*params, *_settings(command)]), None)
+    overrides = _parser().parse_overrides([*params, *_settings(command)])
+    for override in overrides:
+        if override.is_discrete_sweep() and not [*override.sweep_string_iterator()]:
+            raise ConfigError(f"{override.get_key_element()} must have values, got none in {override.input_line}")
+    batches = BasicSweeper.split_arguments(overrides, None)
     return [list(job) for batch in batches for job in batch]
+
+
+def _parser() -> OverridesParser:
+    """One that knows the options of the config groups, for glob(*)."""
+    return OverridesParser.create(GlobalHydra.instance().config_loader())
 
 
 def _settings(command: Iterable[str]) -> list[str]:

@@ -25,6 +25,7 @@ PICTURES = 250_000  # bytes a run
 @dataclass
 class Cost:
     sample: float  # seconds, of one training sample seen once
+    clients: int  # K; where clients are users, as many as there are
     samples: float  # that a client has, on average
     sent: float  # bytes of a visit, both ways
     record: int  # bytes of a round
@@ -43,7 +44,7 @@ def show(jobs: Jobs) -> None:
     seconds = sent = disk = 0.0
     for one, cost in known:
         scene = one.experiment.fl_scene
-        visits = (scene.H - Entry(one.record.folder).rounds) * scene.invited(scene.K)
+        visits = (scene.H - Entry(one.record.folder).rounds) * scene.invited(cost.clients)
         seconds += visits * scene.E * cost.samples * cost.sample
         sent += visits * cost.sent
         disk += scene.H * cost.record + cost.weights + PICTURES
@@ -102,14 +103,20 @@ def _recorded(entry: Entry) -> Cost | None:
         return None
     last, settings = records[-1], entry.settings["fl_scene"]
     samples = sum(record["train/samples"] for record in records)
-    visits = max(1, round(settings["R"] * settings["K"]))
+    clients = settings["K"] or _lines(entry.folder / "partition.csv") - 1
+    visits = max(1, round(settings["R"] * clients))
     return Cost(
         sum(record["time/round_s"] for record in records) / samples,
+        clients,
         samples / len(records) / visits / settings["E"],
         (last["comm/up_bytes"] + last["comm/down_bytes"]) / visits,
         path.stat().st_size // len(records),
         weights.stat().st_size,
     )
+
+
+def _lines(path: Path) -> int:
+    return path.read_text(encoding="utf-8").count("\n") if path.exists() else 1
 
 
 def _timed(one: Job) -> Cost:
@@ -124,6 +131,7 @@ def _timed(one: Job) -> Cost:
     metrics = last.metrics()
     return Cost(
         last.seconds / metrics["train/samples"],
+        len(clients),
         sum(map(len, clients.train)) / len(clients),
         (metrics["comm/up_bytes"] + metrics["comm/down_bytes"]) / ranks,
         len(json.dumps(metrics)),

@@ -23,7 +23,7 @@ def divergence(sweep: Sweep) -> Plate:
     panels = panels_of(runs, ("fl_scene.alpha", "dataset"))
     figure, axes = grid(len(measures), len(panels), 3.6, 2.4)
     rows: list[list[Value]] = []
-    lower = 0
+    lower: dict[str, list[bool]] = {label: [] for label in measures.values()}  # a layer and panel, by measure
     for row, (prefix, label) in zip(axes, measures.items(), strict=True):
         for panel, (title, there) in zip(row, panels.items(), strict=True):
             layers = list(dict.fromkeys(layer for run in there for layer in run.numbers(prefix)))
@@ -33,12 +33,14 @@ def divergence(sweep: Sweep) -> Plate:
             panel.set(title=f"alpha={title}", ylabel=label)
             for layer, plain, aware in zip(layers, off, on, strict=True):
                 less = _ratio(plain, aware)
-                lower += less is not None and less < 0
+                if less is not None:
+                    lower[label].append(less < 0)
                 change = "–" if less is None else f"{less:+.0%}"
                 rows.append([label, f"alpha={title}", layer, amount(plain, 1, 4), amount(aware, 1, 4), change])
     key_below(figure, axes[0, 0])
     table = Table(["measure", "panel", "layer", "PANs off", "PANs on", "change"], rows)
-    return Plate(figure, table, {"lower": f"lower in {lower} of {len(rows)} layers"})
+    found = "; ".join(f"{label} in {sum(each)} of {len(each)}" for label, each in lower.items())
+    return Plate(figure, table, {"lower": found})
 
 
 def _cell(runs: Sequence[Run], name: str) -> Cell:
