@@ -415,7 +415,7 @@ def test_a_diverging_run_says_where_and_is_not_taken_up_again(command):
 
 
 def test_divergence_is_the_spread_of_the_clients():
-    from fedpan_exp.federation.rounds import Divergence
+    from fedpan_exp.federation.round import Divergence
 
     ways = torch.randn(5, 1000)
     divergence = Divergence()
