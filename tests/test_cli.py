@@ -12,9 +12,11 @@ from torch import Tensor
 
 from fedpan_exp.atomic import read_json, read_lines
 from fedpan_exp.data import Clients
+from fedpan_exp.folders import SWEEPS
 from fedpan_exp.training import LocalTrainer
 
 SMALL = ("scale=smoke", "model.width=16", "model.depth=2")
+SWEPT = sorted(path.stem for path in SWEEPS.glob("*.yaml"))
 
 
 def test_a_run_leaves_a_whole_folder(command):
@@ -157,7 +159,7 @@ BAD = [
     ("algorithm=moon algorithm.mu=-1", "algorithm.mu must be at least 0, got -1.0"),
     ("algorithm=moon algorithm.temperature=0", "algorithm.temperature must be above 0, got 0.0"),
     ("training.lr=0", "training.lr must be above 0, got 0.0"),
-    ("sweeps=typo", "sweeps must be A, A_add, E, K, T or alpha, got typo"),
+    ("sweeps=typo", f"sweeps must be {', '.join(SWEPT[:-1])} or {SWEPT[-1]}, got typo"),
     ("runs=/proc/nowhere", "runs must be a folder that can be written, got /proc/nowhere (No such file or directory)"),
     ("dataset=mnist dataset.root=/proc/nowhere", "dataset.root must be a folder that can be written, got /proc/nowhere (No such file or directory)"),
 ]  # fmt: skip
