@@ -2,7 +2,7 @@
 
 from benchmarks.floor import Floor
 from benchmarks.peers.job import Job
-from benchmarks.peers.settings import experiment
+from benchmarks.peers.settings import experiment, start_alike
 from fedpan_exp.studies.setup import make_world
 
 
@@ -11,7 +11,9 @@ def main() -> None:
     setting = experiment(job.width, job.rounds)
     world, scene = make_world(setting), setting.fl_scene
     images, clients = world.clients.images, world.clients
-    floor = Floor(setting.network(), images.x, images.y, clients.pixels, clients.train)
+    net = setting.network()
+    start_alike(net, job.width)
+    floor = Floor(net, images.x, images.y, clients.pixels, clients.train)
     for turn in range(1, job.rounds + 1):
         chosen = scene.chosen(len(clients), turn, setting.seed)
         floor.round(chosen, scene.E, scene.B, setting.training.lr, warmup=1)

@@ -3,7 +3,7 @@
 import os
 
 from benchmarks.peers.job import INVITED, Job
-from benchmarks.peers.settings import experiment
+from benchmarks.peers.settings import experiment, start_alike
 from fedpan_exp.federation import count_ranks, federate
 from fedpan_exp.studies.setup import make_world
 
@@ -12,6 +12,7 @@ def main() -> None:
     job = Job()
     setting = experiment(job.width, job.rounds, os.environ["RANKS"])
     world = make_world(setting)
+    start_alike(world.trainer.net.net, job.width)
     ranks = count_ranks(setting.ranks, INVITED, world.trainer.fabric.device)
     work = (setting.algorithm, world.trainer, world.clients, setting.fl_scene, setting.seed)
     for this in federate(*work, test=world.test, ranks=ranks):

@@ -55,7 +55,8 @@ def measure(program: Program, peers: Path, data: Path, width: int, rounds: int, 
         lines, complaints = said.read().split("\n"), complained.read().strip().split("\n")
     reports = [line for line in lines if line.startswith('{"ended"')]
     if process.returncode or not reports:
-        return Measured(trouble=f"failed: {complaints[-1]}")
+        reason = next((line for line in reversed(complaints) if "Error: " in line), complaints[-1])
+        return Measured(trouble=f"failed: {reason}")
     report = json.loads(reports[-1])
     ended = report["ended"]
     seconds = [after - before for before, after in pairwise(ended)]

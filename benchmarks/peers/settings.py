@@ -4,8 +4,9 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
+from torch import nn
 
-from benchmarks.peers.job import INVITED, LR, B, E, K
+from benchmarks.peers.job import INVITED, LR, B, E, K, network
 from fedpan_exp import config
 from fedpan_exp.data import split
 from fedpan_exp.experiment import Experiment
@@ -19,6 +20,13 @@ def experiment(width: int, rounds: int, ranks: str = "1") -> Experiment:
         *(f"fl_scene.{name}={value}" for name, value in scene.items()),
         f"ranks={ranks}",
     )
+
+
+@torch.no_grad()
+def start_alike(net: nn.Module, width: int) -> None:
+    """From the weights that the peers start from: the paper's initialisation takes narrow nets longer to leave."""
+    for own, theirs in zip(net.parameters(), network(width).parameters(), strict=True):
+        own.copy_(theirs)
 
 
 def export(path: Path) -> None:
