@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PEERS := .venv-peers
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check bench clean
+.PHONY: help run test test-all check bench bench-peers clean
 
 help: ## say what each target does
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml constraints.txt
 	@echo "making the environment in $(VENV): about two minutes, once"
@@ -33,5 +34,14 @@ check: $(READY) ## formatting, lint and types
 bench: $(READY) ## speed and memory against a plain torch loop, as ratios
 	$(BIN)/python -m benchmarks $(ARGS)
 
-clean: ## remove the environment and caches (data and runs stay)
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
+$(PEERS)/.ready: benchmarks/peers/requirements.txt
+	@echo "making the environment of other simulators in $(PEERS): 2 GB, about three minutes, once"
+	@$(PYTHON) -m venv $(PEERS)
+	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check -r $<
+	@touch $@
+
+bench-peers: $(READY) $(PEERS)/.ready ## the same round in Flower, pfl and fluke, as ratios (ARGS="TURNS ROUNDS")
+	$(BIN)/python -m benchmarks.peers $(PEERS)/bin/python $(ARGS)
+
+clean: ## remove the environments and caches (data and runs stay)
+	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info

@@ -37,14 +37,14 @@ def peak_memory_over_ranks(*overrides: str) -> float:
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
             peak = 0
             while process.poll() is None:
-                peak = max(peak, _proportional(process.pid))
+                peak = max(peak, proportional_kilobytes(process.pid))
                 time.sleep(0.02)
     assert process.returncode == 0, "the run has failed"
     return peak / 1000
 
 
-def _proportional(process: int) -> int:
-    """Kilobytes of a process and of those it has started; 0 for one that has just ended."""
+def proportional_kilobytes(process: int) -> int:
+    """Of a process and of those it has started; 0 for one that has just ended."""
     own = Path(f"/proc/{process}")
     try:
         rollup = (own / "smaps_rollup").read_text()
@@ -52,4 +52,4 @@ def _proportional(process: int) -> int:
     except OSError:
         return 0
     size = sum(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
-    return size + sum(_proportional(int(child)) for child in children)
+    return size + sum(proportional_kilobytes(int(child)) for child in children)

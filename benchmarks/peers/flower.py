@@ -1,0 +1,66 @@
+"""Flower: its simulation, with a Ray actor a core and a thread each."""
+# mypy: disable-error-code="import-not-found"
+# (its package is only in the environment of the peers)
+
+import torch
+from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp.strategy import FedAvg
+from flwr.simulation import run_simulation
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from benchmarks.peers.job import INVITED, LR, SGD, TEST_BATCH, B, E, Job, K, network, tensors
+
+
+def train(net: nn.Module, x: Tensor, y: Tensor) -> None:
+    """Which Flower leaves to its users: what the floor does."""
+    net.train()
+    optimizer = torch.optim.SGD(net.parameters(), LR, **SGD)
+    for _ in range(E):
+        for batch in torch.randperm(len(y)).split(B):
+            F.cross_entropy(net(x[batch]), y[batch]).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+@torch.inference_mode()
+def accuracy(net: nn.Module, x: Tensor, y: Tensor) -> float:
+    net.eval()
+    batches = zip(x.split(TEST_BATCH), y.split(TEST_BATCH), strict=True)
+    return sum(int((net(images).argmax(1) == labels).sum()) for images, labels in batches) / len(y)
+
+
+def main() -> None:
+    job, client, server = Job(), ClientApp(), ServerApp()
+    path, width = job.data, job.width  # all that travels to the actors
+
+    @client.train()
+    def visit(message: Message, context: Context) -> Message:
+        data, net = tensors(path), network(width)
+        part = data["parts"][int(context.node_config["partition-id"])]
+        net.load_state_dict(message.content["arrays"].to_torch_state_dict())
+        train(net, data["train_x"][part], data["train_y"][part])
+        metrics = MetricRecord({"num-examples": len(part)})
+        return Message(RecordDict({"arrays": ArrayRecord(net.state_dict()), "metrics": metrics}), reply_to=message)
+
+    def test(turn: int, arrays: ArrayRecord) -> MetricRecord:
+        data, net = tensors(path), network(width)
+        net.load_state_dict(arrays.to_torch_state_dict())
+        found = accuracy(net, data["test_x"], data["test_y"])
+        if turn:  # 0: before the first
+            job.end_round(found)
+        return MetricRecord({"accuracy": found})
+
+    @server.main()
+    def serve(grid: Grid, context: Context) -> None:
+        strategy = FedAvg(fraction_train=INVITED / K, fraction_evaluate=0.0, min_available_nodes=K)
+        strategy.start(grid, ArrayRecord(network(width).state_dict()), job.rounds, evaluate_fn=test)
+
+    run_simulation(server, client, K, backend_config={"client_resources": {"num_cpus": 1, "num_gpus": 0.0}})
+    job.report()
+
+
+if __name__ == "__main__":
+    main()

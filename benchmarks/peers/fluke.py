@@ -1,0 +1,62 @@
+"""fluke: FedAVG with its own loaders and evaluator; it trains in one process (several only on several GPUs)."""
+# mypy: disable-error-code="import-not-found"
+# (its package is only in the environment of the peers)
+
+from typing import Any
+
+from fluke import DDict, FlukeENV
+from fluke.algorithms.fedavg import FedAVG
+from fluke.data import FastDataLoader
+from fluke.evaluation import ClassificationEval
+from fluke.utils import FederationObserver, ServerObserver
+from torchmetrics import Accuracy
+
+from benchmarks.peers.job import CLASSES, INVITED, LR, SGD, TEST_BATCH, B, E, Job, K, network, tensors
+
+
+class Parts:
+    """In the place of its splitter: the clients have the parts that they have elsewhere."""
+
+    def __init__(self, data: dict[str, Any]):
+        self.data = data
+
+    def assign(self, clients: int, batch: int) -> tuple[tuple[list[FastDataLoader], list[None]], FastDataLoader]:
+        x, y, parts = (self.data[name] for name in ("train_x", "train_y", "parts"))
+        loaders = [
+            FastDataLoader(x[part], y[part], num_labels=CLASSES, batch_size=batch, shuffle=True) for part in parts
+        ]
+        test = FastDataLoader(self.data["test_x"], self.data["test_y"], num_labels=CLASSES, batch_size=TEST_BATCH)
+        return (loaders, [None] * clients), test
+
+
+class Watch(ServerObserver, FederationObserver):
+    def __init__(self, job: Job):
+        self.job, self.accuracy = job, 0.0
+
+    def server_evaluation(self, round: int, eval_type: str, evals: dict[str, float], **_: Any) -> None:
+        self.accuracy = evals["accuracy"]
+
+    def end_round(self, round: int) -> None:
+        self.job.end_round(self.accuracy)
+
+
+def main() -> None:
+    job = Job()
+    environment = FlukeENV()
+    environment.set_seed(0)
+    metric = Accuracy(task="multiclass", num_classes=CLASSES)  # one, where its default are seven
+    environment.set_evaluator(ClassificationEval(eval_every=1, n_classes=CLASSES, accuracy=metric))
+    client = {"batch_size": B, "local_epochs": E, "loss": "CrossEntropyLoss", "persistency": False}
+    settings = DDict(
+        client=DDict(**client, optimizer=DDict(name="SGD", lr=LR, **SGD), scheduler=DDict(gamma=1, step_size=1)),
+        server=DDict(weighted=False),
+        model=network(job.width),
+    )
+    federation = FedAVG(K, Parts(tensors(job.data)), settings)
+    federation.set_callbacks(Watch(job))
+    federation.run(job.rounds, INVITED / K)
+    job.report()
+
+
+if __name__ == "__main__":
+    main()
