@@ -175,6 +175,7 @@ def assist(experiment: "Experiment", settings: dict[str, Any]) -> None:
 def perform_in_sweep(experiment: "Experiment", record: "Record") -> float | None:
     """Once, however many jobs are the same experiment; what others work on is left to them."""
     from fedpan_exp.outcome import remark
+    from fedpan_exp.stopping import Interrupted
     from fedpan_exp.tracking.lock import Held
     from fedpan_exp.tracking.record import FINISHED
 
@@ -186,6 +187,10 @@ def perform_in_sweep(experiment: "Experiment", record: "Record") -> float | None
     except Held as held:
         report(UserError(f"passed over: {held}"))
         return None
+    except Interrupted as interruption:
+        if interruption.ends_sweep:
+            raise
+        raise UserError(f"{record.name}: {interruption.reason}; the same command goes on with it") from None
     if course:
         course.worked()
     return last5

@@ -48,6 +48,10 @@ class Experiment:
         for probe in self.probes:
             require_choice("probes", probe, PROBES)
         require(self.probe_every >= 0, "probe_every", "at least 0", self.probe_every)
+        of_weights = all(probe in ("divergence", "cosine") for probe in self.probes)
+        # The others would look at a client's weights through encodings it was not trained with.
+        rule = "divergence or cosine where clients have encodings of their own (pan.per_client)"
+        require(of_weights or self.pan.per_client == "shared", "probes", rule, self.probes)
         check_ranks(self.ranks)
 
     def network(self) -> Network:

@@ -19,6 +19,7 @@ EXAMPLES = """\
 examples:
   python -m fedpan_exp.ledger                              the runs in runs/
   python -m fedpan_exp.ledger runs algorithm=scaffold pan.A=0.1 seed=0
+  python -m fedpan_exp.ledger runs --sweep alpha           a sweep's: done, running, failed, missing
   python -m fedpan_exp.ledger runs status=failed           what failed, and why
   python -m fedpan_exp.ledger runs --retry                 the commands that would finish what is not
   python -m fedpan_exp.ledger runs --retry run             run them, one after another
@@ -37,6 +38,7 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("words", nargs="*", metavar="folder | setting=value", help="where to look; which runs to show")
+    parser.add_argument("--sweep", metavar="NAME", help="the runs this sweep covers, also those that are missing")
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.add_argument(
         "--retry",
@@ -52,7 +54,7 @@ def main() -> None:
         for folder in folders:
             if not folder.is_dir():
                 raise UserError(f"there is no folder {folder}")
-        found = entries(folders, filters)
+        found = entries(folders, filters, words.sweep)
         if not found:
             errors.print(f"no such runs in {', '.join(map(str, folders))}", markup=False)
         raise SystemExit(answer(found, words.json, words.retry))

@@ -13,9 +13,10 @@ T = TypeVar("T")
 
 
 class Interrupted(KeyboardInterrupt):
-    """Not an Exception: it ends a whole sweep, not one job of it."""
+    """Not an Exception: it ends a whole sweep, not one job of it, unless only this run has come to grief."""
 
     reason = "interrupted"  # for the user
+    ends_sweep = True
 
     def __init__(self, number: int, politely: bool = True):
         super().__init__(signal.Signals(number).name)

@@ -27,7 +27,7 @@ settings but for alpha; with the alpha of the shuffled ones too, which is the cu
   python -m fedpan_exp -m fl_scene.alpha=10,1,0.1 seed=0,1,2 pan=off
   python -m fedpan_exp.thermometer runs
 """
-COLUMNS = ("setting", "alpha", "test accuracy", "like misplaced", "95% interval", "seeds")
+COLUMNS = ("setting", "alpha", "test accuracy", "like misplaced", "interval over seeds", "seeds")
 NEURONS, STEPS, REPEATS = 1024, 100, 20  # of the simulation; the share hardly depends on them
 
 BySeed = dict[int, float]

@@ -159,6 +159,8 @@ BAD = [
     ("algorithm=moon algorithm.mu=-1", "algorithm.mu must be at least 0, got -1.0"),
     ("algorithm=moon algorithm.temperature=0", "algorithm.temperature must be above 0, got 0.0"),
     ("training.lr=0", "training.lr must be above 0, got 0.0"),
+    ("pan.per_client=own probes=[matching]", "probes must be divergence or cosine where clients have encodings of their own (pan.per_client), got ['matching']"),
+    ("study=matching pan.per_client=own", "pan.per_client must be shared with study=matching, which looks at both models through one, got own"),
     ("sweeps=typo", f"sweeps must be {listed(sorted(path.stem for path in SWEEPS.glob('*.yaml')), 'or')}, got typo"),
     ("runs=/proc/nowhere", "runs must be a folder that can be written, got /proc/nowhere (No such file or directory)"),
     ("dataset=mnist dataset.root=/proc/nowhere", "dataset.root must be a folder that can be written, got /proc/nowhere (No such file or directory)"),

@@ -274,6 +274,18 @@ def test_a_killed_helper_ends_the_run_which_goes_on_with_another_number_of_ranks
     assert_same_outcome(tmp_path / "straight", tmp_path / "killed")
 
 
+def test_a_killed_helper_costs_a_sweep_one_job(tmp_path):
+    words = ("-m", *LONG, "fl_scene.H=25", "seed=0,1", "ranks=2")
+    process = child(tmp_path, *words)
+    wait_for(lambda: started(tmp_path))
+    os.kill(helpers_of(process)[0], signal.SIGKILL)
+    assert ended(process) == 1
+    said = (tmp_path / "output").read_text()
+    assert "rank 1 was killed by SIGKILL; the same command goes on with it" in said
+    assert "sweep  1 interrupted, 1 done, in runs" in said
+    assert ended(child(tmp_path, *words)) == 0
+
+
 def test_helpers_do_not_outlive_a_killed_rank_0(tmp_path):
     process = child(tmp_path, *LONG, "ranks=3")
     wait_for(lambda: started(tmp_path))

@@ -71,7 +71,7 @@ def test_the_tables_numbers_are_those_pandas_finds(tmp_path):
         assert float(row["on - off (points) deviation"]) == pytest.approx(differences.std()[alpha])
         assert int(row["pairs"]) == differences.count()[alpha] == 4
         assert row["win rate"] == f"{(differences.get_group(alpha) > 0).mean():.0%}"
-    assert int(pairs["all 3 settings"]["pairs"]) == 12
+    assert int(pairs["all 3 settings, each its mean"]["pairs"]) == 3
 
 
 @pytest.mark.parametrize("n", [3, 4, 5, 6, 10, 30])

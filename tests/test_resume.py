@@ -54,15 +54,15 @@ def test_killed_at_random_moments_a_run_ends_as_if_it_had_not_been(tmp_path, alg
     )
     assert ended(child(tmp_path / "straight", *words)) == 0
     straight = run_folder(tmp_path / "straight")
-    in_rounds = read_json(straight / "summary.json")["summary/time/round_s"]
+    a_round = read_json(straight / "summary.json")["summary/time/round_s"] / 30
 
     rng, kills, output = random.Random(f"{algorithm} {memory}"), 0, tmp_path / "killed/output"
     while True:
-        before = len(rounds_said(output))
+        enough = len(rounds_said(output)) + rng.randint(1, 7)
         process = child(tmp_path / "killed", *words)
         if kills < 3:  # one that was killed behind its last round has none left to say
-            wait_for(lambda before=before, process=process: len(rounds_said(output)) > before or has_ended(process))
-            time.sleep(rng.uniform(0, 0.4) * in_rounds)
+            wait_for(lambda enough=enough, process=process: len(rounds_said(output)) >= enough or has_ended(process))
+            time.sleep(rng.uniform(0, 2) * a_round)  # anywhere between two rounds
             os.kill(process, signal.SIGKILL)
         if ended(process) == 0:
             break
@@ -98,7 +98,7 @@ def test_a_signal_ends_a_run_within_a_batch_and_keeps_the_last_whole_round(tmp_p
     os.kill(process, number)
     assert ended(process) == 128 + number
     epoch = read_lines(run_folder(tmp_path / "straight") / "metrics.jsonl")[0]["time/round_s"] / 2
-    assert time.monotonic() - began < max(epoch, 5)
+    assert time.monotonic() - began < max(epoch, 30)
     folder = run_folder(tmp_path / "stopped")
     assert read_json(folder / "status.json")["status"] == "interrupted"
     assert [json.loads(path.read_text())["round"] for path in manifests(folder)] == [1]

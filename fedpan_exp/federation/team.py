@@ -27,6 +27,8 @@ LAST_WORDS = 1.0  # seconds until a process whose connection has closed can be a
 class Lost(Interrupted):
     """A rank has died. The others have lost nothing: the run can go on from its last whole round."""
 
+    ends_sweep = False
+
     def __init__(self, what: str):
         KeyboardInterrupt.__init__(self, what)
         self.exit_code, self.politely, self.reason = 1, True, what

@@ -12,6 +12,7 @@ from fedpan_exp.neurons.shuffle import shuffled_order
 
 NEGLIGIBLE = 1e-6  # a probability
 INTERVAL = (0.025, 0.975)
+ENOUGH = 6  # seeds for that; the interval of fewer is all that their resamples give
 
 Numbers = NDArray[np.float64]
 
@@ -53,7 +54,8 @@ def read(misplaced: Sequence[float], curve: Numbers, accuracy: Numbers, generato
         return Reading(reading)
     draws = generator.integers(seeds, size=(2000, seeds))
     found = np.sort([_cross(x, curve[:, drawn].mean(1), accuracy[drawn].mean()) for drawn in draws])
-    low, high = (float(found[int(quantile * (len(found) - 1))]) for quantile in INTERVAL)
+    ends = INTERVAL if seeds >= ENOUGH else (0.0, 1.0)
+    low, high = (float(found[int(quantile * (len(found) - 1))]) for quantile in ends)
     return Reading(reading, low, high)
 
 

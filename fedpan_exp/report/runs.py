@@ -51,7 +51,8 @@ class Run:
     @cached_property
     def science(self) -> dict[str, Any]:
         """The settings that decide its numbers, by dotted name; PANs off is one setting, whatever A and T."""
-        kept = {name: value for name, value in self.settings.items() if not _belongs(name, NOT_SCIENCE)}
+        irrelevant = (*NOT_SCIENCE, *self.entry.note.get("irrelevant", ()))  # to any run, and to this one's study
+        kept = {name: value for name, value in self.settings.items() if not _belongs(name, irrelevant)}
         if self.is_off:
             kept = {name: value for name, value in kept.items() if not _belongs(name, ("pan",))} | {"pan.mode": "off"}
         return kept

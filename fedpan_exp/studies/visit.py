@@ -33,6 +33,8 @@ class Comparison(Federate):
         require(self.samples >= 1, "study.samples", "at least 1", self.samples)
 
     def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
+        own, rule = experiment.pan.per_client, f"shared with study={self.name}, which looks at both models through one"
+        require(own == "shared", "pan.per_client", rule, own)
         world = make_world(experiment)
         check_layers(world.trainer.net.net, self.layers)
         most = f"at most {len(world.test):,}, the test images of {experiment.dataset.name}"

@@ -8,8 +8,7 @@ from fedpan_exp.atomic import read_json, write_json
 from fedpan_exp.checks import ConfigError, first_line
 from fedpan_exp.sweeping.grids import choice
 from fedpan_exp.sweeping.jobs import Job
-
-FOLDER = ".sweeps"
+from fedpan_exp.tracking.ledger import SWEEPS
 
 
 def write(jobs: Sequence[Job], words: Sequence[str]) -> None:
@@ -18,7 +17,7 @@ def write(jobs: Sequence[Job], words: Sequence[str]) -> None:
     if not name:
         return  # a grid made up on the command line is nobody's exhibit
     runs = Path(experiment.runs)
-    path = runs / FOLDER / f"{name}-{experiment.scale}.json"
+    path = runs / SWEEPS / f"{name}-{experiment.scale}.json"
     earlier = [old for old in read_json(path).get("jobs", []) if (runs / old["run"]).is_dir()]
     now = [{"run": job.record.name, "overrides": job.overrides} for job in jobs]
     covered = {old["run"]: old for old in [*earlier, *now]}  # the same experiment once, as it was last asked for

@@ -57,7 +57,7 @@ def show(jobs: Jobs) -> None:
 
 
 def _state(job: Job) -> str:
-    if job.record.status in FINISHED:
+    if job.record.status in FINISHED and not job.experiment.rerun:
         return "done"
     if job.record.status and is_held(job.record.folder):
         return "held"

@@ -16,6 +16,7 @@ from fedpan_exp.checks import ConfigError
 from fedpan_exp.tracking.lock import is_held
 
 UNFINISHED = ("interrupted", "failed")
+SWEEPS = ".sweeps"  # beside the run folders: a list of the runs of each sweep
 TAIL = 8192  # bytes; a record is shorter
 
 
@@ -36,7 +37,7 @@ class Entry:
     @cached_property
     def status(self) -> str:
         """A run that says it runs, but whose process is dead, was interrupted."""
-        status = self.note.get("status", "unreadable")
+        status = self.note.get("status", "unreadable" if self.folder.is_dir() else "missing")
         return "interrupted" if status == "running" and not is_held(self.folder) else status
 
     @property
@@ -88,14 +89,30 @@ class Entry:
         return shlex.join(["python", "-m", "fedpan_exp", *words, *([] if runs in words else [runs])])
 
 
-def entries(folders: Iterable[Path], filters: Sequence[str] = ()) -> list[Entry]:
-    """Of all run folders below, those with these settings: algorithm=scaffold, fl_scene.alpha=0.1, status=failed."""
+def entries(folders: Iterable[Path], filters: Sequence[str] = (), sweep: str | None = None) -> list[Entry]:
+    """Of all run folders below, those with these settings: algorithm=scaffold, fl_scene.alpha=0.1, status=failed; or of
+    those a sweep covers, which may be missing."""
     wanted = [_filter(word) for word in filters]
-    found = [Entry(path.parent) for folder in folders for path in sorted(folder.glob("*/status.json"))]
+    if sweep:
+        found = _covered(list(folders), sweep)
+    else:
+        found = [Entry(path.parent) for folder in folders for path in sorted(folder.glob("*/status.json"))]
     unknown = [name for name, _ in wanted if found and not any(_has(entry, name) for entry in found)]
     if unknown:
         raise ConfigError(f"{unknown[0]} is not a setting of any run here")
     return [entry for entry in found if all(_matches(entry, name, value) for name, value in wanted)]
+
+
+def _covered(folders: Sequence[Path], sweep: str) -> list[Entry]:
+    lists = {path: read_json(path) for folder in folders for path in sorted(folder.glob(f"{SWEEPS}/*.json"))}
+    chosen = {path: content for path, content in lists.items() if content.get("sweep") == sweep}
+    if not chosen:
+        there = sorted({str(content.get("sweep")) for content in lists.values()})
+        raise ConfigError(
+            f"--sweep must be a sweep that was started here ({', '.join(there) or 'none was'}), got {sweep}"
+        )
+    runs = dict.fromkeys(path.parents[1] / job["run"] for path, content in chosen.items() for job in content["jobs"])
+    return [Entry(folder) for folder in runs]
 
 
 def _filter(word: str) -> tuple[str, Any]:

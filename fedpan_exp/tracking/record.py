@@ -52,6 +52,7 @@ class Record:
         self._summary: dict[str, Any] = {}
         self._last_beat = time.monotonic()
         self._origin = {  # of the start: a checkout may move on meanwhile
+            "irrelevant": list(irrelevant),
             "id": run_id(settings, irrelevant, pans_off),
             "seed": settings["seed"],
             "command": list(command),
