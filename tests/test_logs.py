@@ -124,13 +124,13 @@ def test_no_key_no_terminal_no_network(tmp_path):
 def test_the_wandb_process_killed_costs_one_warning(tmp_path):
     words = [sys.executable, "-m", "fedpan_exp", *SMALL, "fl_scene.H=400", *OFFLINE]
     process = subprocess.Popen(words, cwd=tmp_path, env=environment(tmp_path), stderr=subprocess.PIPE, text=True)
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300
     while not list(tmp_path.glob("runs/*/metrics.jsonl")):
         assert time.monotonic() < until
         time.sleep(0.01)
     for service in children(process.pid):
         os.kill(service, signal.SIGKILL)
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=400)
     assert process.returncode == 0, err
     assert err.count("\n") == 1, err
     assert err.startswith("fedpan_exp: warning: W&B failed (")
