@@ -111,7 +111,7 @@ def test_no_key_no_terminal_no_network(tmp_path):
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr.count("\n") == 1

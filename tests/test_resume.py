@@ -431,7 +431,7 @@ def test_the_ledger_tells_and_retries(tmp_path):
     ledger = [sys.executable, "-m", "fedpan_exp.ledger"]
 
     def ask(*words: str) -> subprocess.CompletedProcess:
-        return subprocess.run([*ledger, *words], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        return subprocess.run([*ledger, *words], cwd=tmp_path, capture_output=True, text=True, timeout=300)
 
     assert ended(child(tmp_path, *SMALL)) == 0
     wild = ("training.lr=1", "training.weight_decay=9", "training.warmup=none", "fl_scene.H=60")
