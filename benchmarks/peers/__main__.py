@@ -25,7 +25,7 @@ PROGRAMS = [
     Program("pfl, torchrun, a process a core", "pfl", by_torchrun=True),
     Program("fluke, 1 process", "fluke", one_process=True),
 ]
-WIDTHS = (64, 1024)
+WIDTHS = (1024, 64)
 
 
 def main(peers: Path, turns: int = 3, rounds: int = 8) -> None:

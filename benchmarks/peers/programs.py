@@ -37,7 +37,10 @@ class Measured:
 
 
 def measure(program: Program, peers: Path, data: Path, width: int, rounds: int, threads: int) -> Measured:
-    """`peers` is the interpreter that has the others' packages."""
+    """`peers` is the interpreter that has the others' packages.
+
+    Whoever has reported has done the job, however it ends: pfl under torchrun was seen to abort on its way out.
+    """
     python = sys.executable if program.is_ours else str(peers)
     runner = ["torch.distributed.run", "--standalone", f"--nproc-per-node={os.cpu_count()}", "-m"]
     words = ["-m", *(runner if program.by_torchrun else []), f"benchmarks.peers.{program.module}"]
@@ -54,8 +57,10 @@ def measure(program: Program, peers: Path, data: Path, width: int, rounds: int, 
         complained.seek(0)
         lines, complaints = said.read().split("\n"), complained.read().strip().split("\n")
     reports = [line for line in lines if line.startswith('{"ended"')]
-    if process.returncode or not reports:
-        reason = next((line for line in reversed(complaints) if "Error: " in line), complaints[-1])
+    if not reports:
+        reason = next(
+            (line for line in complaints if "Error: " in line), complaints[-1]
+        )  # the first: others follow from it
         return Measured(trouble=f"failed: {reason}")
     report = json.loads(reports[-1])
     ended = report["ended"]
