@@ -58,10 +58,8 @@ def measure(program: Program, peers: Path, data: Path, width: int, rounds: int, 
         lines, complaints = said.read().split("\n"), complained.read().strip().split("\n")
     reports = [line for line in lines if line.startswith('{"ended"')]
     if not reports:
-        reason = next(
-            (line for line in complaints if "Error: " in line), complaints[-1]
-        )  # the first: others follow from it
-        return Measured(trouble=f"failed: {reason}")
+        errors = [line for line in complaints if "Error: " in line]  # the first: others follow from it
+        return Measured(trouble=f"failed: {(errors or complaints[-1:])[0]}")
     report = json.loads(reports[-1])
     ended = report["ended"]
     seconds = [after - before for before, after in pairwise(ended)]
