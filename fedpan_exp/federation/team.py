@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -151,6 +152,7 @@ class Team:
         try:
             yield
         except RuntimeError as error:
+            traceback.clear_frames(error.__traceback__)  # they hold the process group, which is to end with its run
             if not self.leads:
                 raise Dismissed(0) from None
             until = time.monotonic() + LAST_WORDS
