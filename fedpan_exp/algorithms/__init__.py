@@ -1,10 +1,11 @@
 """One file per algorithm; the name here is the name on the command line."""
 
-from fedpan_exp.algorithms.base import FedAvg, Mean, Server, Upload, Visit, average
+from fedpan_exp.algorithms.base import FedAvg, Server, Visit
 from fedpan_exp.algorithms.fedopt import FedOpt
 from fedpan_exp.algorithms.fedprox import FedProx
 from fedpan_exp.algorithms.moon import Moon
 from fedpan_exp.algorithms.scaffold import Scaffold
+from fedpan_exp.algorithms.upload import Upload, add_up, average
 
 ALGORITHMS: dict[str, type[FedAvg]] = {
     "fedavg": FedAvg,
@@ -19,11 +20,11 @@ __all__ = [
     "FedAvg",
     "FedOpt",
     "FedProx",
-    "Mean",
     "Moon",
     "Scaffold",
     "Server",
     "Upload",
     "Visit",
+    "add_up",
     "average",
 ]

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedpan_exp.algorithms.base import FedAvg, Server, Upload, average
+from fedpan_exp.algorithms.base import FedAvg, Server
+from fedpan_exp.algorithms.upload import Upload, average
 from fedpan_exp.checks import require, require_choice
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedpan_exp.algorithms.base import FedAvg, Server, Upload, Visit, average
+from fedpan_exp.algorithms.base import FedAvg, Server, Visit
+from fedpan_exp.algorithms.upload import Upload, average
 from fedpan_exp.checks import require, require_choice
 from fedpan_exp.training.flat import FlatNet
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from fedpan_exp.algorithms import Upload, average
+from fedpan_exp.algorithms import Upload, add_up
 from fedpan_exp.checks import Diverged, UserError
 from fedpan_exp.federation.team import Dismissed, Team
 
@@ -25,9 +25,9 @@ def joint(
     """
     report: tuple[Any, ...]
     try:
-        mean = average(uploads)
+        total = add_up(uploads)
         told, beside = tell()
-        report = (None, mean.shares, mean.clients, told)
+        report = (None, total.shares, total.clients, told)
     except UserError as error:
         report = ((place(), "diverged" if isinstance(error, Diverged) else "mistake", str(error)),)
     except Exception:
@@ -36,10 +36,7 @@ def joint(
     if troubles := [trouble for trouble, *_ in reports if trouble]:
         _, kind, words = min(troubles)
         raise KINDS[kind](words) if team.leads else Dismissed(0)
-    _, parts, clients, all_told = zip(*reports, strict=True)
-    shares = sum(parts)
-    vectors = [mean.weights, mean.buffers, *mean.extra.values()]
-    for vector in vectors:
-        vector.mul_(mean.shares / shares)
-    team.add([*vectors, *beside])
-    return Upload(mean.weights, mean.buffers, shares, mean.extra, sum(clients)), list(all_told)
+    _, shares, clients, all_told = zip(*reports, strict=True)
+    team.add([*total.vectors, *beside])
+    total.shares, total.clients = sum(shares), sum(clients)
+    return total.mean(), list(all_told)

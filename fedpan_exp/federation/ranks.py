@@ -121,8 +121,22 @@ def _connect(rank: int, size: int, meeting: Path) -> Fabric:
     store = f"file://{meeting}"
     distributed.init_process_group("gloo", store, timeout=torchrun.PATIENCE, rank=rank, world_size=size)
     fabric = Fabric(accelerator="cpu", devices=size, strategy="ddp", plugins=[_Forked(rank)])
-    fabric.launch()
+    with _threads_settled():
+        fabric.launch()
     return fabric
+
+
+@contextmanager
+def _threads_settled() -> Iterator[None]:
+    """Fabric would choose threads where nobody seems to have, and for processes to come, too."""
+    given = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = str(torch.get_num_threads())
+    try:
+        yield
+    finally:
+        del os.environ["OMP_NUM_THREADS"]
+        if given is not None:
+            os.environ["OMP_NUM_THREADS"] = given
 
 
 class _Forked(LightningEnvironment):

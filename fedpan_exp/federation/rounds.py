@@ -3,7 +3,7 @@
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -40,7 +40,7 @@ def federate(
     test: Images | None = None,
     ranks: int = 1,
     keeps: Callable[[int], bool] = lambda turn: False,
-) -> Iterator[Round]:
+) -> Generator[Round]:
     """Yield every round after aggregation.
 
     `track` may watch the clients of a round go by; `memories` keeps what clients remember. With `resume` it goes on

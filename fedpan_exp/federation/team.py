@@ -83,14 +83,16 @@ class Team:
         return found
 
     def add(self, vectors: Sequence[Tensor]) -> None:
-        """Each vector becomes its sum over the ranks, in place; all in one exchange."""
+        """Each vector becomes its sum over the ranks, in place; all of one precision in one exchange."""
         if self.fabric is None:
             return
-        whole = torch.cat(list(vectors))
-        with self._talking():
-            self.fabric.all_reduce(whole, reduce_op="sum")
-        for vector, total in zip(vectors, whole.split([len(vector) for vector in vectors]), strict=True):
-            vector.copy_(total)
+        for dtype in dict.fromkeys(vector.dtype for vector in vectors):
+            alike = [vector for vector in vectors if vector.dtype == dtype]
+            whole = torch.cat(alike)
+            with self._talking():
+                self.fabric.all_reduce(whole, reduce_op="sum")
+            for vector, total in zip(alike, whole.split([len(vector) for vector in alike]), strict=True):
+                vector.copy_(total)
 
     def share(self, server: Server) -> None:
         """Everybody's server becomes rank 0's."""
