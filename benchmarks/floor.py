@@ -1,17 +1,24 @@
-"""The floor: one round of FedAvg as one would write it by hand for one network, with the data in tensors."""
+"""The floor: one round of FedAvg as one would write it by hand for one network, with the data in tensors.
 
+Plain torch: no Fabric, no hooks, no records; the same number of the same steps. It runs in a process of its own,
+because ours tells the allocator what to do.
+"""
+
+import multiprocessing
+import time
 from collections.abc import Sequence
+from multiprocessing.connection import Connection
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedpan_exp.data import Images, Pixels
+from fedpan_exp import config
+from fedpan_exp.data import Images, Pixels, split
+from fedpan_exp.experiment import Experiment
 
 
 class Floor:
-    """Plain torch: no Fabric, no hooks, no records; the same number of the same steps."""
-
     def __init__(self, net: nn.Module, images: Tensor, labels: Tensor, pixels: Pixels, parts: Sequence[Tensor]):
         self.net, self.labels, self.pixels, self.parts = net, labels, pixels, parts
         self.augments = pixels.crop_padding > 0 or pixels.flip
@@ -54,3 +61,58 @@ class Floor:
         for x, y in zip(images.x.split(batch), images.y.split(batch), strict=True):
             right += int((self.net(self.pixels.clean(x)).argmax(1) == y).sum())
         return right / len(images)
+
+
+def floor_of(setting: Experiment, net: nn.Module) -> tuple[Floor, Images]:
+    """For the experiment's clients; and the images of its test."""
+    data = setting.dataset.load(setting.seed)
+    parts = split(data.train.y, setting.fl_scene.rule(), setting.seed).parts
+    return Floor(net, data.train.x, data.train.y, setting.dataset.pixels(torch.device("cpu")), parts), data.test
+
+
+class FloorProcess:
+    """Takes the rounds of an experiment, and its clients, when it is told to, with as many threads as serve it best:
+    small nets are slower on two than on one, by far if the machine is busy."""
+
+    def __init__(self, overrides: Sequence[str]):
+        mine, its = multiprocessing.Pipe()
+        context = multiprocessing.get_context("spawn")
+        self._process = context.Process(target=_serve, args=(its, tuple(overrides)), daemon=True)
+        self._process.start()
+        self._pipe = mine
+        self.threads: int = mine.recv()
+
+    def seconds(self, turn: int, tested: bool) -> float:
+        """Of a round, with its test or without."""
+        self._pipe.send((turn, tested))
+        return float(self._pipe.recv())
+
+    def close(self) -> None:
+        self._pipe.send(None)
+        self._process.join()
+
+
+def _serve(pipe: Connection, overrides: tuple[str, ...]) -> None:
+    config.register()
+    setting = config.experiment(*overrides)
+    scene, training = setting.fl_scene, setting.training
+    floor, images = floor_of(setting, setting.network())
+
+    def seconds(chosen: Sequence[int], E: int, tested: bool) -> float:
+        began = time.perf_counter()
+        floor.round(chosen, E, scene.B, training.lr, training.warmup_length)
+        if tested:
+            floor.test(images)
+        return time.perf_counter() - began
+
+    def trial(threads: int) -> float:
+        """Of one client, the better of two."""
+        torch.set_num_threads(threads)
+        return min(seconds([0], 1, tested=False) for _ in range(2))
+
+    threads = min({1, torch.get_num_threads()}, key=trial)
+    torch.set_num_threads(threads)
+    pipe.send(threads)
+    while task := pipe.recv():
+        turn, tested = task
+        pipe.send(seconds(scene.chosen(scene.K, turn, setting.seed), scene.E, tested))

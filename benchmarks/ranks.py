@@ -1,13 +1,13 @@
-"""A round and its test over several processes, against the floor in one with as many threads as serve it best."""
+"""A round and its test over several processes, against the floor in one."""
 
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 
 import torch
 
-from benchmarks.floor import Floor
+from benchmarks.floor import FloorProcess
 from fedpan_exp import config
 from fedpan_exp.federation import Round, federate
 from fedpan_exp.studies.setup import make_world
@@ -27,44 +27,34 @@ class Table:
 
 def over_ranks(overrides: tuple[str, ...], repeats: int, numbers: tuple[int, ...] = (1, 2)) -> Table:
     """The first round of each warms up. While one is timed the others wait, and take no time."""
-    setting = config.experiment(*overrides, f"fl_scene.H={repeats + 1}", "fabric.accelerator=cpu")
-    scene, training, given = setting.fl_scene, setting.training, torch.get_num_threads()
-    worlds = {ranks: make_world(setting) for ranks in numbers}
-    world = worlds[numbers[0]]
-    images = world.clients.images
-    floor = Floor(setting.network(), images.x, images.y, world.clients.pixels, world.clients.train)
-    threads = min({1, given}, key=lambda number: _trial(floor, number, scene.B))
-    runs: dict[int, Iterator[Round]] = {}
-    for ranks, its in worlds.items():
+    words = (*overrides, f"fl_scene.H={repeats + 1}", "fabric.accelerator=cpu")
+    setting, given = config.experiment(*words), torch.get_num_threads()
+    floor = FloorProcess(words)
+    runs: dict[int, Generator[Round]] = {}
+    for ranks in numbers:
+        world = make_world(setting)
         runs[ranks] = federate(
-            setting.algorithm, its.trainer, its.clients, scene, setting.seed, test=its.test, ranks=ranks
+            setting.algorithm,
+            world.trainer,
+            world.clients,
+            setting.fl_scene,
+            setting.seed,
+            test=world.test,
+            ranks=ranks,
         )
     table = Table([], {ranks: [] for ranks in numbers})
     for turn in range(1, repeats + 2):
-        torch.set_num_threads(threads)
-        began = time.perf_counter()
-        floor.round(
-            scene.chosen(len(world.clients), turn, setting.seed), scene.E, scene.B, training.lr, training.warmup_length
-        )
-        floor.test(world.test)
-        plain = time.perf_counter() - began
+        plain = floor.seconds(turn, tested=True)
+        if turn > 1:
+            table.floor.append(plain)
         for ranks, run in runs.items():
-            torch.set_num_threads(threads if ranks == 1 else 1)
+            torch.set_num_threads(floor.threads if ranks == 1 else 1)
             began = time.perf_counter()
             next(run).test()
             if turn > 1:
                 table.ours[ranks].append(time.perf_counter() - began)
-        if turn > 1:
-            table.floor.append(plain)
-    torch.set_num_threads(given)
+    for run in runs.values():
+        run.close()
+    floor.close()
+    torch.set_num_threads(given)  # last: a run that closes gives back the threads it was started with
     return table
-
-
-def _trial(floor: Floor, threads: int, B: int) -> float:
-    """Seconds of one client, the second time. Small nets are slower on two threads than on one, by far if the machine
-    is busy."""
-    torch.set_num_threads(threads)
-    for _ in range(2):
-        began = time.perf_counter()
-        floor.round([0], 1, B, 0.01, 1)
-    return time.perf_counter() - began

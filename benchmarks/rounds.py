@@ -1,14 +1,13 @@
 """One federated round against the floor, interleaved."""
 
-import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from benchmarks.floor import Floor
+import torch
+
+from benchmarks.floor import FloorProcess
 from fedpan_exp import config
-from fedpan_exp.data import Clients, split
-from fedpan_exp.federation import Round, federate
-from fedpan_exp.training import Classifier, LocalTrainer
+from fedpan_exp.federation import federate
+from fedpan_exp.studies.setup import make_world
 
 
 @dataclass
@@ -29,32 +28,18 @@ class Timing:
 
 def against_floor(overrides: tuple[str, ...], repeats: int) -> Timing:
     """Every round of ours is followed by the same clients' round of the floor; the best time a step of each counts."""
-    setting = config.experiment(*overrides, f"fl_scene.H={repeats + 1}", "fabric.accelerator=cpu")
-    scene, training = setting.fl_scene, setting.training
-    data = setting.dataset.load(setting.seed)
-    parts = split(data.train.y, scene.rule(), setting.seed).parts
-    fabric = setting.fabric.make()
-    pixels = setting.dataset.pixels(fabric.device)
-    floor = Floor(setting.network(), data.train.x, data.train.y, pixels, parts)
-    trainer = LocalTrainer(fabric, Classifier(setting.network(), training), pixels)
-    clients = Clients(data.train, pixels, parts, scene.local_test, setting.seed)
-    rounds = federate(setting.algorithm, trainer, clients, scene, setting.seed)
-
+    words = (*overrides, f"fl_scene.H={repeats + 1}", "fabric.accelerator=cpu")
+    setting, given = config.experiment(*words), torch.get_num_threads()
+    floor, world = FloorProcess(words), make_world(setting)
+    torch.set_num_threads(floor.threads)
+    rounds = federate(setting.algorithm, world.trainer, world.clients, setting.fl_scene, setting.seed)
     ours, plain, steps = [], [], 1
-    for turn in range(1, repeats + 2):
-        seconds, this = _timed(rounds)
-        began = time.perf_counter()
-        floor.round(
-            scene.chosen(len(clients), turn, setting.seed), scene.E, scene.B, training.lr, training.warmup_length
-        )
+    for turn, this in enumerate(rounds, 1):
+        its = floor.seconds(turn, tested=False)
         if turn > 1:  # the first round of each warms up
             steps = sum(fit.steps for fit in this.fits)
-            ours.append(seconds / steps)
-            plain.append((time.perf_counter() - began) / steps)
+            ours.append(this.seconds / steps)
+            plain.append(its / steps)
+    floor.close()
+    torch.set_num_threads(given)
     return Timing(min(plain) * steps, min(ours) * steps, steps)
-
-
-def _timed(rounds: Iterator[Round]) -> tuple[float, Round]:
-    began = time.perf_counter()
-    this = next(rounds)
-    return time.perf_counter() - began, this

@@ -1,23 +1,20 @@
 """The floor of `make bench`: a plain torch loop in one process."""
 
-from benchmarks.floor import Floor
+from benchmarks.floor import floor_of
 from benchmarks.peers.job import Job
 from benchmarks.peers.settings import experiment, start_alike
-from fedpan_exp.studies.setup import make_world
 
 
 def main() -> None:
     job = Job()
     setting = experiment(job.width, job.rounds)
-    world, scene = make_world(setting), setting.fl_scene
-    images, clients = world.clients.images, world.clients
-    net = setting.network()
+    scene, net = setting.fl_scene, setting.network()
     start_alike(net, job.width)
-    floor = Floor(net, images.x, images.y, clients.pixels, clients.train)
+    floor, test = floor_of(setting, net)
     for turn in range(1, job.rounds + 1):
-        chosen = scene.chosen(len(clients), turn, setting.seed)
+        chosen = scene.chosen(scene.K, turn, setting.seed)
         floor.round(chosen, scene.E, scene.B, setting.training.lr, warmup=1)
-        job.end_round(floor.test(world.test))
+        job.end_round(floor.test(test))
     job.report()
 
 

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from fedpan_exp import torchrun
 from fedpan_exp.checks import ConfigError, first_line, require, require_choice
 from fedpan_exp.data import Batch, Images, Pixels
+from fedpan_exp.training.allocator import keep_freed_memory
 from fedpan_exp.training.flat import FlatNet
 from fedpan_exp.training.module import Classifier
 
@@ -78,6 +79,7 @@ class LocalTrainer:
     """Set up once a process, reused for every client."""
 
     def __init__(self, fabric: Fabric, module: Classifier, pixels: Pixels):
+        keep_freed_memory()
         self.fabric, self.settings, self.pixels = fabric, module.settings, pixels
         self._module, self._optimizer = fabric.setup(module, module.optimizer())
         # In full precision Fabric's wrapper has nothing to convert, and takes 50 µs a call: a tenth of a small step.
