@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import yaml
 from hydra import compose, initialize_config_dir
+from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 from safetensors.numpy import save_file
 
@@ -191,3 +192,9 @@ def make_listing(
     listing = {"sweep": sweep, "scale": scale, "command": command, "swept": swept or ["pan"], "jobs": jobs}
     path.write_text(json.dumps(listing))
     return path
+
+
+def is_drawn(figure: Figure) -> bool:
+    """Every visible panel shows something."""
+    panels = [axes for axes in figure.axes if axes.get_visible()]
+    return bool(panels) and all(axes.lines or axes.collections or axes.patches or axes.images for axes in panels)

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
-from run_folders import make_listing, make_run
+from run_folders import is_drawn, make_listing, make_run
 from run_sweeps import SWEEPS, make_sweep
 
 from fedpan_exp.report import __main__ as command
@@ -42,12 +41,6 @@ def call(monkeypatch, capsys, *words: str) -> tuple[int, str, str]:
 def data_of(page: Path) -> dict:
     (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(), re.DOTALL)
     return json.loads(text)
-
-
-def is_drawn(figure: Figure) -> bool:
-    """Every visible panel shows something."""
-    panels = [axes for axes in figure.axes if axes.get_visible()]
-    return bool(panels) and all(axes.lines or axes.collections or axes.patches or axes.images for axes in panels)
 
 
 def test_the_table_has_every_exhibit_of_the_paper_once():

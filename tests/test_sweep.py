@@ -10,12 +10,16 @@ from pathlib import Path
 import pytest
 import yaml
 from processes import child, ended, wait_for
+from run_folders import is_drawn
 
 from conftest import experiment
 from fedpan_exp import config
 from fedpan_exp.atomic import read_json, read_lines
 from fedpan_exp.checks import ConfigError
 from fedpan_exp.folders import SWEEPS
+from fedpan_exp.report.exhibits import EXHIBITS
+from fedpan_exp.report.library import read_run
+from fedpan_exp.report.sweeps import read_listings
 from fedpan_exp.sweeping import grids, plan
 from fedpan_exp.sweeping.grids import expand
 from fedpan_exp.sweeping.jobs import read_jobs
@@ -107,7 +111,7 @@ def test_every_sweep_composes_and_says_what_it_is(sweep):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sweep", [sweep for sweep in SWEPT if sweep != "search"])
-def test_every_sweep_runs_at_the_smallest_scale(command, tmp_path_factory, sweep):
+def test_every_sweep_runs_at_the_smallest_scale_and_is_drawn(command, tmp_path_factory, sweep):
     """All into one folder, as a user would, so that what sweeps share is run once; of five algorithms, two will do."""
     base = tmp_path_factory.getbasetemp()  # one a worker; without workers the folder above is all sessions'
     shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "smoke"
@@ -115,8 +119,19 @@ def test_every_sweep_runs_at_the_smallest_scale(command, tmp_path_factory, sweep
     fewer = ("algorithm=fedavg,scaffold", "pan=off,mul") if is_large else ()
     swept = command(f"sweeps={sweep}", "scale=smoke", f"runs={shared}", *fewer)
     assert swept.code == 0, swept.err
-    listing = read_json(shared / ".sweeps" / f"{sweep}-smoke.json")
-    assert {status(shared / job["run"]) for job in listing["jobs"]} <= {"done", "running"}  # another sweep may have it
+    folders = {shared / job["run"] for job in read_json(shared / ".sweeps" / f"{sweep}-smoke.json")["jobs"]}
+    wait_for(lambda: all(status(folder) == "done" for folder in folders))  # another sweep may have had some of them
+    sweeps, _ = read_listings([shared], [read_run(folder) for folder in folders])
+    (mine,) = (found for found in sweeps if found.name == sweep)
+    (exhibit,) = (exhibit for exhibit in EXHIBITS if exhibit.name == sweep)
+    plate = exhibit.draw(mine)
+    assert is_drawn(plate.figure)
+    assert plate.table.rows
+
+
+def test_every_exhibit_has_a_sweep_and_every_sweep_an_exhibit():
+    assert len(EXHIBITS) == 38
+    assert sorted(exhibit.name for exhibit in EXHIBITS) == sorted(set(SWEPT) - {"search"})
 
 
 def test_a_setting_given_by_hand_replaces_the_grids():

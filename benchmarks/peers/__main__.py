@@ -1,6 +1,6 @@
 """make bench-peers: a round of FedAvg in other simulators and here, as ratios to a plain torch loop, in turns.
 
-ARGS="TURNS ROUNDS" takes other numbers than 3 turns of 8 rounds each.
+ARGS="TURNS ROUNDS" takes other numbers of each than 2 turns of the rounds that a job names.
 """
 
 import os
@@ -11,6 +11,7 @@ from statistics import median
 
 import torch
 
+from benchmarks.peers.job import TASKS
 from benchmarks.peers.programs import Measured, Program, measure
 from benchmarks.peers.settings import export
 from fedpan_exp.console import console
@@ -25,23 +26,26 @@ PROGRAMS = [
     Program("pfl, torchrun, a process a core", "pfl", by_torchrun=True),
     Program("fluke, 1 process", "fluke", one_process=True),
 ]
-WIDTHS = (1024, 64)
 
 
-def main(peers: Path, turns: int = 3, rounds: int = 8) -> None:
-    console.print(f"torch {torch.__version__}, {os.cpu_count()} cores; {turns} turns of {rounds} rounds")
-    console.print("10 of 100 clients, 600 MNIST images each, E=5, B=64, SGD with momentum, a test of 10,000 images")
-    with tempfile.TemporaryDirectory() as folder:
-        data = Path(folder) / "mnist.safetensors"
-        export(data)
-        for width in WIDTHS:
-            trials = {n: measure(FLOOR, peers, data, width, 3, n).round for n in {1, os.cpu_count() or 1}}
+def main(peers: Path, turns: int = 2, rounds: int | None = None) -> None:
+    console.print(f"torch {torch.__version__}, {os.cpu_count()} cores; {turns} turns")
+    console.print(
+        "a round of 100 clients with equal parts of the data, B=64, SGD with momentum; a test of 10,000 images"
+    )
+    for name, task in TASKS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            data = Path(folder) / "data.safetensors"
+            export(name, data)
+            number = 1 + (rounds or task.rounds)
+            trials = {n: measure(FLOOR, peers, data, name, 2, n).round for n in {1, os.cpu_count() or 1}}
             threads = min(trials, key=trials.__getitem__)
             found: dict[str, list[Measured]] = {program.name: [] for program in PROGRAMS}
             for _ in range(turns):
                 for program in PROGRAMS:
-                    found[program.name].append(measure(program, peers, data, width, rounds, threads))
-            show(f"MLP 784-{width}-{width}-{width}-10, {threads} threads in 1 process", found)
+                    found[program.name].append(measure(program, peers, data, name, number, threads))
+        scene = f"{task.invited} clients a round, E={task.E}; {threads} threads in 1 process"
+        show(f"{task.title}, {scene}", found)
 
 
 def show(title: str, found: dict[str, list[Measured]]) -> None:

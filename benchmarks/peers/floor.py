@@ -7,9 +7,9 @@ from benchmarks.peers.settings import experiment, start_alike
 
 def main() -> None:
     job = Job()
-    setting = experiment(job.width, job.rounds)
+    setting = experiment(job.name, job.rounds)
     scene, net = setting.fl_scene, setting.network()
-    start_alike(net, job.width)
+    start_alike(net, job.name)
     floor, test = floor_of(setting, net)
     for turn in range(1, job.rounds + 1):
         chosen = scene.chosen(scene.K, turn, setting.seed)

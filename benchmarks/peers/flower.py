@@ -11,10 +11,10 @@ from flwr.simulation import run_simulation
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from benchmarks.peers.job import INVITED, LR, SGD, TEST_BATCH, B, E, Job, K, network, tensors
+from benchmarks.peers.job import LR, SGD, TASKS, B, Job, K, network, tensors
 
 
-def train(net: nn.Module, x: Tensor, y: Tensor) -> None:
+def train(net: nn.Module, x: Tensor, y: Tensor, E: int) -> None:
     """Which Flower leaves to its users: what the floor does."""
     net.train()
     optimizer = torch.optim.SGD(net.parameters(), LR, **SGD)
@@ -26,37 +26,37 @@ def train(net: nn.Module, x: Tensor, y: Tensor) -> None:
 
 
 @torch.inference_mode()
-def accuracy(net: nn.Module, x: Tensor, y: Tensor) -> float:
+def accuracy(net: nn.Module, x: Tensor, y: Tensor, batch: int) -> float:
     net.eval()
-    batches = zip(x.split(TEST_BATCH), y.split(TEST_BATCH), strict=True)
+    batches = zip(x.split(batch), y.split(batch), strict=True)
     return sum(int((net(images).argmax(1) == labels).sum()) for images, labels in batches) / len(y)
 
 
 def main() -> None:
     job, client, server = Job(), ClientApp(), ServerApp()
-    path, width = job.data, job.width  # all that travels to the actors
+    path, name = job.data, job.name  # all that travels to the actors
 
     @client.train()
     def visit(message: Message, context: Context) -> Message:
-        data, net = tensors(path), network(width)
+        data, net = tensors(path), network(name)
         part = data["parts"][int(context.node_config["partition-id"])]
         net.load_state_dict(message.content["arrays"].to_torch_state_dict())
-        train(net, data["train_x"][part], data["train_y"][part])
+        train(net, data["train_x"][part], data["train_y"][part], TASKS[name].E)
         metrics = MetricRecord({"num-examples": len(part)})
         return Message(RecordDict({"arrays": ArrayRecord(net.state_dict()), "metrics": metrics}), reply_to=message)
 
     def test(turn: int, arrays: ArrayRecord) -> MetricRecord:
-        data, net = tensors(path), network(width)
+        data, net = tensors(path), network(name)
         net.load_state_dict(arrays.to_torch_state_dict())
-        found = accuracy(net, data["test_x"], data["test_y"])
+        found = accuracy(net, data["test_x"], data["test_y"], TASKS[name].test_batch)
         if turn:  # 0: before the first
             job.end_round(found)
         return MetricRecord({"accuracy": found})
 
     @server.main()
     def serve(grid: Grid, context: Context) -> None:
-        strategy = FedAvg(fraction_train=INVITED / K, fraction_evaluate=0.0, min_available_nodes=K)
-        strategy.start(grid, ArrayRecord(network(width).state_dict()), job.rounds, evaluate_fn=test)
+        strategy = FedAvg(fraction_train=job.task.invited / K, fraction_evaluate=0.0, min_available_nodes=K)
+        strategy.start(grid, ArrayRecord(network(name).state_dict()), job.rounds, evaluate_fn=test)
 
     run_simulation(server, client, K, backend_config={"client_resources": {"num_cpus": 1, "num_gpus": 0.0}})
     job.report()

@@ -11,21 +11,21 @@ from fluke.evaluation import ClassificationEval
 from fluke.utils import FederationObserver, ServerObserver
 from torchmetrics import Accuracy
 
-from benchmarks.peers.job import CLASSES, INVITED, LR, SGD, TEST_BATCH, B, E, Job, K, network, tensors
+from benchmarks.peers.job import CLASSES, LR, SGD, B, Job, K, network, tensors
 
 
 class Parts:
     """In the place of its splitter: the clients have the parts that they have elsewhere."""
 
-    def __init__(self, data: dict[str, Any]):
-        self.data = data
+    def __init__(self, data: dict[str, Any], test_batch: int):
+        self.data, self.test_batch = data, test_batch
 
     def assign(self, clients: int, batch: int) -> tuple[tuple[list[FastDataLoader], list[None]], FastDataLoader]:
         x, y, parts = (self.data[name] for name in ("train_x", "train_y", "parts"))
         loaders = [
             FastDataLoader(x[part], y[part], num_labels=CLASSES, batch_size=batch, shuffle=True) for part in parts
         ]
-        test = FastDataLoader(self.data["test_x"], self.data["test_y"], num_labels=CLASSES, batch_size=TEST_BATCH)
+        test = FastDataLoader(self.data["test_x"], self.data["test_y"], num_labels=CLASSES, batch_size=self.test_batch)
         return (loaders, [None] * clients), test
 
 
@@ -46,15 +46,15 @@ def main() -> None:
     environment.set_seed(0)
     metric = Accuracy(task="multiclass", num_classes=CLASSES)  # one, where its default are seven
     environment.set_evaluator(ClassificationEval(eval_every=1, n_classes=CLASSES, accuracy=metric))
-    client = {"batch_size": B, "local_epochs": E, "loss": "CrossEntropyLoss", "persistency": False}
+    client = {"batch_size": B, "local_epochs": job.task.E, "loss": "CrossEntropyLoss", "persistency": False}
     settings = DDict(
         client=DDict(**client, optimizer=DDict(name="SGD", lr=LR, **SGD), scheduler=DDict(gamma=1, step_size=1)),
         server=DDict(weighted=False),
-        model=network(job.width),
+        model=network(job.name),
     )
-    federation = FedAVG(K, Parts(tensors(job.data)), settings)
+    federation = FedAVG(K, Parts(tensors(job.data), job.task.test_batch), settings)
     federation.set_callbacks(Watch(job))
-    federation.run(job.rounds, INVITED / K)
+    federation.run(job.rounds, job.task.invited / K)
     job.report()
 
 

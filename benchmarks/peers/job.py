@@ -1,8 +1,9 @@
-"""The job that all of them do: a round of FedAvg, 10 of 100 clients with 600 images each, and its test."""
+"""The jobs that all of them do: a round of FedAvg, some of 100 clients with equally many images each, and its test."""
 
 import json
 import sys
 import time
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -10,19 +11,40 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-K, INVITED, E, B = 100, 10, 5, 64
-LR = 0.05
+K, B, LR = 100, 64, 0.05
 SGD: dict[str, Any] = {"momentum": 0.9, "fused": True}
-TEST_BATCH = 2_000
 CLASSES = 10
 
 
+@dataclass(frozen=True)
+class Task:
+    title: str
+    settings: tuple[str, ...]  # of ours, that come to the same
+    invited: int  # clients a round
+    E: int
+    test_batch: int  # the fastest here
+    rounds: int  # to be measured
+
+
+def mlp(width: int) -> Task:
+    settings = ("dataset=mnist", f"model.width={width}")
+    return Task(f"MLP 784-{width}-{width}-{width}-10 on MNIST", settings, invited=10, E=5, test_batch=2_000, rounds=7)
+
+
+PLAIN_CIFAR = ("dataset=cifar10", "model=vgg9", "dataset.crop_padding=0", "dataset.flip=false")
+TASKS = {
+    "mlp1024": mlp(1024),
+    "mlp64": mlp(64),
+    "vgg9": Task("VGG9 on CIFAR-10", PLAIN_CIFAR, invited=2, E=1, test_batch=100, rounds=3),
+}
+
+
 class Job:
-    """As the command line says: the file of tensors, the width of the hidden layers, the number of rounds."""
+    """As the command line says: the file of tensors, the task, the number of rounds."""
 
     def __init__(self) -> None:
-        _, self.data, width, rounds = sys.argv
-        self.width, self.rounds = int(width), int(rounds)
+        _, self.data, self.name, rounds = sys.argv
+        self.task, self.rounds = TASKS[self.name], int(rounds)
         self._ended: list[float] = []
         self._accuracies: list[float] = []
 
@@ -38,12 +60,29 @@ class Job:
 
 @cache
 def tensors(path: str) -> dict[str, Tensor]:
-    """train_x [60000, 784] and test_x, normalised; train_y and test_y; parts [100, 600]: whose image is whose."""
+    """train_x and test_x, normalised; train_y and test_y; parts [100, images]: whose image is whose."""
     return load_file(path)
 
 
 @cache
-def network(width: int) -> nn.Sequential:
+def network(name: str) -> nn.Sequential:
     torch.manual_seed(0)
+    if name == "vgg9":
+        return _vgg9()
+    width = int(name.removeprefix("mlp"))
     hidden = [module for inputs in (784, width, width) for module in (nn.Linear(inputs, width), nn.ReLU())]
-    return nn.Sequential(*hidden, nn.Linear(width, CLASSES))
+    return nn.Sequential(nn.Flatten(), *hidden, nn.Linear(width, CLASSES))
+
+
+def _vgg9() -> nn.Sequential:
+    layers: list[nn.Module] = []
+    channels = 3
+    for widths in ((32, 64), (128, 128), (256, 256)):
+        for width in widths:
+            layers += [nn.Conv2d(channels, width, 3, padding=1), nn.ReLU()]
+            channels = width
+        layers.append(nn.MaxPool2d(2))
+    layers.append(nn.Flatten())
+    for inputs in (256 * 4 * 4, 512):
+        layers += [nn.Linear(inputs, 512), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(512, CLASSES))

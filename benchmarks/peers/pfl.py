@@ -20,7 +20,7 @@ from pfl.model.pytorch import PyTorchModel
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from benchmarks.peers.job import INVITED, LR, SGD, TEST_BATCH, B, E, Job, K, network, tensors
+from benchmarks.peers.job import LR, SGD, B, Job, K, network, tensors
 
 NEVER = 10**9
 
@@ -58,18 +58,20 @@ class Watch(TrainingProcessCallback):
 def main() -> None:
     job = Job()
     np.random.seed(0)
-    data, net = tensors(job.data), Net(network(job.width))
+    data, net = tensors(job.data), Net(network(job.name))
     x, y, parts = data["train_x"], data["train_y"], data["parts"]
     users = {k: Dataset((x[parts[k]], y[parts[k]]), user_id=str(k)) for k in range(K)}
     clients = FederatedDataset(users.__getitem__, get_user_sampler("random", list(users)))
     test = Dataset((data["test_x"], data["test_y"]))
     model = PyTorchModel(net, partial(torch.optim.SGD, **SGD), torch.optim.SGD(net.parameters(), lr=1.0))
     FederatedAveraging().run(
-        NNAlgorithmParams(job.rounds, evaluation_frequency=NEVER, train_cohort_size=INVITED, val_cohort_size=None),
+        NNAlgorithmParams(
+            job.rounds, evaluation_frequency=NEVER, train_cohort_size=job.task.invited, val_cohort_size=None
+        ),
         SimulatedBackend(clients, clients),
         model,
-        NNTrainHyperParams(local_batch_size=B, local_num_epochs=E, local_learning_rate=LR),
-        callbacks=[CentralEvaluationCallback(test, NNEvalHyperParams(TEST_BATCH)), Watch(job)],
+        NNTrainHyperParams(local_batch_size=B, local_num_epochs=job.task.E, local_learning_rate=LR),
+        callbacks=[CentralEvaluationCallback(test, NNEvalHyperParams(job.task.test_batch)), Watch(job)],
     )
     job.report()
 

@@ -36,7 +36,7 @@ class Measured:
     trouble: str = ""  # why there is nothing to say
 
 
-def measure(program: Program, peers: Path, data: Path, width: int, rounds: int, threads: int) -> Measured:
+def measure(program: Program, peers: Path, data: Path, task: str, rounds: int, threads: int) -> Measured:
     """`peers` is the interpreter that has the others' packages.
 
     Whoever has reported has done the job, however it ends: pfl under torchrun was seen to abort on its way out.
@@ -48,7 +48,7 @@ def measure(program: Program, peers: Path, data: Path, width: int, rounds: int, 
     if program.one_process:
         environment["OMP_NUM_THREADS"] = str(threads)
     with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as complained:
-        command, began, peak = [python, *words, str(data), str(width), str(rounds)], time.time(), 0
+        command, began, peak = [python, *words, str(data), task, str(rounds)], time.time(), 0
         with subprocess.Popen(command, stdout=said, stderr=complained, env=environment) as process:
             while process.poll() is None:
                 peak = max(peak, proportional_kilobytes(process.pid))

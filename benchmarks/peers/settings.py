@@ -1,4 +1,4 @@
-"""The job in our settings, and its data as a file that the peers read."""
+"""The jobs in our settings, and their data as files that the peers read."""
 
 from pathlib import Path
 
@@ -6,34 +6,36 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from benchmarks.peers.job import INVITED, LR, B, E, K, network
+from benchmarks.peers.job import LR, TASKS, B, K, network
 from fedpan_exp import config
 from fedpan_exp.data import split
 from fedpan_exp.experiment import Experiment
 
 
-def experiment(width: int, rounds: int, ranks: str = "1") -> Experiment:
+def experiment(name: str, rounds: int = 1, ranks: str = "1") -> Experiment:
+    task = TASKS[name]
+    scene = {"K": K, "R": task.invited / K, "E": task.E, "B": B, "H": rounds, "partition": "iid"}
     config.register()
-    scene = {"K": K, "R": INVITED / K, "E": E, "B": B, "H": rounds, "partition": "iid"}
     return config.experiment(
-        *(f"model.width={width}", "pan=off", f"training.lr={LR}", "training.warmup=none", "fabric.accelerator=cpu"),
-        *(f"fl_scene.{name}={value}" for name, value in scene.items()),
+        *(*task.settings, "pan=off", f"training.lr={LR}", "training.warmup=none", "fabric.accelerator=cpu"),
+        *(f"fl_scene.{setting}={value}" for setting, value in scene.items()),
         f"ranks={ranks}",
     )
 
 
 @torch.no_grad()
-def start_alike(net: nn.Module, width: int) -> None:
+def start_alike(net: nn.Module, name: str) -> None:
     """From the weights that the peers start from: the paper's initialisation takes narrow nets longer to leave."""
-    for own, theirs in zip(net.parameters(), network(width).parameters(), strict=True):
+    for own, theirs in zip(net.parameters(), network(name).parameters(), strict=True):
         own.copy_(theirs)
 
 
-def export(path: Path) -> None:
-    setting = experiment(width=1, rounds=1)
+def export(name: str, path: Path) -> None:
+    setting = experiment(name)
     data, pixels = setting.dataset.load(setting.seed), setting.dataset.pixels(torch.device("cpu"))
     parts = split(data.train.y, setting.fl_scene.rule(), setting.seed).parts
     x = {
-        f"{name}_x": pixels.clean(images.x).flatten(1) for name, images in (("train", data.train), ("test", data.test))
+        f"{part}_x": pixels.clean(images.x).contiguous()
+        for part, images in (("train", data.train), ("test", data.test))
     }
     save_file({**x, "train_y": data.train.y, "test_y": data.test.y, "parts": torch.stack(list(parts))}, path)
