@@ -31,7 +31,7 @@ check: $(READY) ## formatting, lint and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-bench: $(READY) ## speed and memory against a plain torch loop, as ratios
+bench: $(READY) ## speed and memory against a plain torch loop, as ratios (ARGS="rounds ranks": parts of it)
 	$(BIN)/python -m benchmarks $(ARGS)
 
 $(PEERS)/.ready: benchmarks/peers/requirements.txt

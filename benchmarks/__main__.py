@@ -1,18 +1,21 @@
-"""make bench: one federated round against a plain torch loop, each algorithm, decoding,
-what records and checkpoints cost, start-up, memory.
+"""make bench: one federated round against a plain torch loop, each algorithm, clients over processes, decoding, what
+records, checkpoints and probes cost, jobs side by side, start-up, memory. ARGS="rounds ranks" takes parts of it.
 
 Times on a busy machine mean little; ratios of times taken in turns mean more. Best of several.
 """
+
+import sys
 
 import torch
 
 from benchmarks.decoding import PNGS, first_and_second_start
 from benchmarks.keeping import cost_of_keeping
 from benchmarks.many_clients import ratio_of_rounds
+from benchmarks.probing import cost_of_probing
 from benchmarks.processes import peak_memory, peak_memory_over_ranks, start_up
 from benchmarks.ranks import over_ranks
 from benchmarks.rounds import against_floor
-from benchmarks.side_by_side import in_turn_and_side_by_side
+from benchmarks.side_by_side import IN_TURN, SIDE_BY_SIDE, sweep
 from fedpan_exp import config
 from fedpan_exp.algorithms import ALGORITHMS
 from fedpan_exp.console import console
@@ -75,10 +78,23 @@ def decoding() -> None:
 
 
 def sweeps() -> None:
-    one, other, same = in_turn_and_side_by_side()
-    console.print("\n[bold]Four jobs[/bold], MLP 1024 on MNIST, in turn and with hydra/launcher=cores")
-    equal = "weights equal bit for bit" if same else "weights differ"
-    console.print(f"  {one:.0f} s and {other:.0f} s: {one / other:.2f} times faster, {equal}")
+    console.print("\n[bold]Four jobs[/bold], MLP 1024 on MNIST, with hydra/launcher=cores and in turn")
+    both = sweep(SIDE_BY_SIDE)
+    console.print(f"  {'side by side, a job a core':<52}{both.seconds:7.0f} s")
+    ways = {
+        "in turn, a thread each": sweep(IN_TURN, "ranks=1", threads=1),
+        "in turn, two threads each": sweep(IN_TURN, "ranks=1"),
+        "in turn, two ranks each (the default)": sweep(IN_TURN),
+    }
+    for name, way in ways.items():
+        equal = "equal bit for bit" if way.weights == both.weights else "not equal bit for bit"
+        console.print(f"  {name:<52}{way.seconds:7.0f} s, {way.seconds / both.seconds:.2f} times; weights {equal}")
+
+
+def probing() -> None:
+    cost = cost_of_probing()
+    console.print("\n[bold]All five probes[/bold] in every third round, MLP 1024; of the same round without")
+    console.print(f"  rounds that they look at {cost.looked_at:.2f}, other rounds {cost.others:.3f}")
 
 
 def keeping() -> None:
@@ -91,13 +107,19 @@ def keeping() -> None:
         console.print(f"  {words:<52}{cost.share:7.2%}   {parts}")
 
 
+def start() -> None:
+    seconds = min(start_up() for _ in range(2))
+    console.print(f"\n[bold]Start-up[/bold] to the first round, MNIST on disk: {seconds:.1f} s")
+
+
+PARTS = {
+    part.__name__: part for part in (rounds, ranks, decoding, keeping, probing, sweeps, start, memory, many_clients)
+}
+
+chosen = sys.argv[1:] or list(PARTS)
+if strange := set(chosen) - PARTS.keys():
+    sys.exit(f"benchmarks: parts must be of {', '.join(PARTS)}, got {', '.join(sorted(strange))}")
 config.register()
 console.print(f"torch {torch.__version__}, {torch.get_num_threads()} threads\n")
-rounds()
-ranks()
-decoding()
-keeping()
-sweeps()
-console.print(f"\n[bold]Start-up[/bold] to the first round, MNIST on disk: {min(start_up() for _ in range(2)):.1f} s")
-memory()
-many_clients()
+for name in chosen:
+    PARTS[name]()

@@ -186,18 +186,27 @@ def test_a_bug_on_another_rank_comes_with_its_traceback():
         list(rounds(2, Buggy()))
 
 
-@pytest.mark.parametrize("threads", [1, 2, 4])
-def test_threads_used_before_do_not_hang_the_helpers(tmp_path, threads):
+def test_threads_used_before_do_not_hang_the_helpers(tmp_path):
     """OpenMP's threads do not survive a fork; here they are in use when it comes."""
 
     def use_threads() -> None:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(4)
         big = torch.randn(600, 600)
         (big @ big).relu().sum()
 
     process = child(tmp_path, *SMALL, "ranks=3", "fl_scene.H=2", prepare=use_threads)
     wait_for(lambda: list(tmp_path.glob("runs/*/weights.safetensors")))
     assert ended(process) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_no_number_of_openmp_threads_hangs_a_run(tmp_path, threads):
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONPATH": str(Path(__file__).parents[1])}
+    command = [sys.executable, "-m", "fedpan_exp", *SMALL, "ranks=3", "fl_scene.H=2"]
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, timeout=180, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "3 processes with a thread each" in ran.stdout
 
 
 def run_folder(folder: Path) -> Path:

@@ -57,9 +57,9 @@ def show(title: str, found: dict[str, list[Measured]]) -> None:
             console.print(f"  {name:<36}{trouble}", markup=False)
             continue
         ratio = median(one.round / plain for one, plain in zip(turns, floor, strict=True))
-        start, megabytes = (min(getattr(one, what) for one in turns) for what in ("start", "megabytes"))
-        seconds = median(one.round for one in turns)
-        numbers = f"{seconds:7.2f} s{ratio:8.2f}{start:11.1f} s{megabytes:7.0f} MB{turns[-1].accuracy:10.2%}"
+        start, seconds = min(one.start for one in turns), median(one.round for one in turns)
+        memory = max(one.megabytes for one in turns)
+        numbers = f"{seconds:7.2f} s{ratio:8.2f}{start:11.1f} s{memory:7.0f} MB{turns[-1].accuracy:10.2%}"
         console.print(f"  {name:<36}{numbers}")
 
 

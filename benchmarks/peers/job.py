@@ -28,14 +28,15 @@ class Task:
 
 def mlp(width: int) -> Task:
     settings = ("dataset=mnist", f"model.width={width}")
-    return Task(f"MLP 784-{width}-{width}-{width}-10 on MNIST", settings, invited=10, E=5, test_batch=2_000, rounds=5)
+    title, rounds = f"MLP 784-{width}-{width}-{width}-10 on MNIST", 5 if width > 64 else 25
+    return Task(title, settings, invited=10, E=5, test_batch=2_000, rounds=rounds)
 
 
 PLAIN_CIFAR = ("dataset=cifar10", "model=vgg9", "dataset.crop_padding=0", "dataset.flip=false")
 TASKS = {
     "mlp1024": mlp(1024),
     "mlp64": mlp(64),
-    "vgg9": Task("VGG9 on CIFAR-10", PLAIN_CIFAR, invited=2, E=1, test_batch=100, rounds=2),
+    "vgg9": Task("VGG9 on CIFAR-10", PLAIN_CIFAR, invited=2, E=1, test_batch=100, rounds=1),
 }
 
 

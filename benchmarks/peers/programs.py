@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +14,7 @@ from statistics import median
 
 from benchmarks.processes import proportional_kilobytes
 
-GLANCE = 0.5  # seconds between two looks at its memory: a look takes milliseconds, of a core that it may need
+GLANCE = 2.0  # seconds between two looks at its memory: a look takes milliseconds, of a core that it may need
 SILENT = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 
 
@@ -52,7 +53,8 @@ def measure(program: Program, peers: Path, data: Path, task: str, rounds: int, t
         with subprocess.Popen(command, stdout=said, stderr=complained, env=environment) as process:
             while process.poll() is None:
                 peak = max(peak, proportional_kilobytes(process.pid))
-                time.sleep(GLANCE)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(GLANCE)
         said.seek(0)
         complained.seek(0)
         lines, complaints = said.read().split("\n"), complained.read().strip().split("\n")

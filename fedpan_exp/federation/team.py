@@ -83,16 +83,17 @@ class Team:
         return found
 
     def add(self, vectors: Sequence[Tensor]) -> None:
-        """Each vector becomes its sum over the ranks, in place; all of one precision in one exchange."""
-        if self.fabric is None:
+        """Each vector becomes its sum over the ranks, in place; all in one exchange.
+
+        Fabric's all_reduce has everybody wait for everybody first, for which there is `gather` before this.
+        """
+        if self.size == 1:
             return
-        for dtype in dict.fromkeys(vector.dtype for vector in vectors):
-            alike = [vector for vector in vectors if vector.dtype == dtype]
-            whole = torch.cat(alike)
-            with self._talking():
-                self.fabric.all_reduce(whole, reduce_op="sum")
-            for vector, total in zip(alike, whole.split([len(vector) for vector in alike]), strict=True):
-                vector.copy_(total)
+        whole = torch.cat(list(vectors))  # in the widest precision among them
+        with self._talking():
+            distributed.all_reduce(whole)
+        for vector, total in zip(vectors, whole.split([len(vector) for vector in vectors]), strict=True):
+            vector.copy_(total)
 
     def share(self, server: Server) -> None:
         """Everybody's server becomes rank 0's."""

@@ -17,6 +17,7 @@ from fedpan_exp.data import Batch, Images, Pixels
 from fedpan_exp.training.allocator import keep_freed_memory
 from fedpan_exp.training.flat import FlatNet
 from fedpan_exp.training.module import Classifier
+from fedpan_exp.training.sgd import LocalSGD
 
 # Evaluation batches hold about this many numbers in their widest layer: more falls out of a CPU's cache.
 EVALUATION_NUMBERS = {"cpu": 6_000_000, "cuda": 400_000_000}
@@ -81,10 +82,11 @@ class LocalTrainer:
     def __init__(self, fabric: Fabric, module: Classifier, pixels: Pixels):
         keep_freed_memory()
         self.fabric, self.settings, self.pixels = fabric, module.settings, pixels
-        self._module, self._optimizer = fabric.setup(module, module.optimizer())
+        self._module = fabric.setup_module(module)
         # In full precision Fabric's wrapper has nothing to convert, and takes 50 µs a call: a tenth of a small step.
         converts = type(fabric.strategy.precision) is not Precision
         self.net = FlatNet(module.net, self._module if converts else None)
+        self._optimizer = LocalSGD(self.net.parameters, self.settings.momentum)
         self._widest: int | None = None
 
     @property
@@ -105,14 +107,12 @@ class LocalTrainer:
         where gradients are clipped it must be among them before.
         """
         self._module.train()
-        self._optimizer.optimizer.state.clear()
-        group = self._optimizer.optimizer.param_groups[0]
-        group["weight_decay"] = self.settings.weight_decay + (decay if self.settings.clip is None else 0.0)
+        self._optimizer.restart(self.settings.weight_decay + (decay if self.settings.clip is None else 0.0))
         total = torch.zeros((), device=self.fabric.device)
         steps = samples = 0
         velocity = travel = 0.0
         for x, y in batches:
-            group["lr"] = self.settings.lr_at(steps, turn)
+            lr = self.settings.lr_at(steps, turn)
             value = loss(x, y)
             self.fabric.backward(value)
             adjust_gradient()
@@ -120,19 +120,16 @@ class LocalTrainer:
                 if decay:
                     torch._foreach_add_(self.net.gradients(), self.net.views(self.net.weights), alpha=decay)
                 nn.utils.clip_grad_norm_(self.net.parameters, self.settings.clip)
-            self._optimizer.step()
-            for parameter in self.net.parameters:
-                parameter.grad = None  # what zero_grad does, without its 20 µs
+            self._optimizer.step(lr)
             total.add_(value.detach(), alpha=len(y))
             velocity = self.settings.momentum * velocity + 1
-            steps, samples, travel = steps + 1, samples + len(y), travel + group["lr"] * velocity
+            steps, samples, travel = steps + 1, samples + len(y), travel + lr * velocity
         return Fit(steps, travel, total.item() / max(samples, 1), samples)
 
     def momenta(self) -> dict[str, Tensor]:
         """The optimizer's, by parameter; none before the first step of a visit."""
-        states = {name: self._optimizer.optimizer.state.get(p, {}) for name, p in self.net.net.named_parameters()}
-        found = {name: state.get("momentum_buffer") for name, state in states.items()}
-        return {name: momentum for name, momentum in found.items() if momentum is not None}
+        names = (name for name, _ in self.net.net.named_parameters())
+        return dict(zip(names, self._optimizer.momenta(), strict=False))
 
     @torch.inference_mode()
     def evaluate(self, images: Images) -> Score:

@@ -1,0 +1,46 @@
+"""What probes cost: a round that they look at takes longer, the others do not."""
+
+import statistics
+import time
+from dataclasses import dataclass
+
+from fedpan_exp import config
+from fedpan_exp.federation import federate
+from fedpan_exp.probes import PROBES, make_probes, measure
+from fedpan_exp.studies.setup import make_world
+
+EVERY = 3
+
+
+@dataclass
+class Cost:
+    """Times of the rounds of a run with probes, as ratios to the same rounds without."""
+
+    looked_at: float
+    others: float
+
+
+def is_looked_at(turn: int) -> bool:
+    return turn % EVERY == 0
+
+
+def cost_of_probing(*overrides: str, looks: int = 4) -> Cost:
+    """All probes, in every third round; the two runs take their rounds in turns."""
+    setting = config.experiment(*overrides, f"fl_scene.H={EVERY * looks}", "fabric.accelerator=cpu", "ranks=1")
+    scene = setting.fl_scene
+    ratios: dict[bool, list[float]] = {True: [], False: []}
+    plain, probed = make_world(setting), make_world(setting)
+    probes = make_probes(list(PROBES), probed.trainer, probed.clients, probed.test)
+    without = federate(setting.algorithm, plain.trainer, plain.clients, scene, setting.seed)
+    having = federate(setting.algorithm, probed.trainer, probed.clients, scene, setting.seed, keeps=is_looked_at)
+    for turn in range(1, scene.H + 1):
+        began = time.perf_counter()
+        next(without)
+        seconds = time.perf_counter() - began
+        began = time.perf_counter()
+        this = next(having)
+        if this.kept:
+            measure(probes, this.kept)
+        if turn > 1:  # the first of each warms up
+            ratios[is_looked_at(turn)].append((time.perf_counter() - began) / seconds)
+    return Cost(statistics.median(ratios[True]), statistics.median(ratios[False]))
