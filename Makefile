@@ -40,7 +40,7 @@ $(PEERS)/.ready: benchmarks/peers/requirements.txt
 	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check -r $<
 	@touch $@
 
-bench-peers: $(READY) $(PEERS)/.ready ## the same round in Flower, pfl and fluke, as ratios (ARGS="TURNS ROUNDS")
+bench-peers: $(READY) $(PEERS)/.ready ## the same round in Flower, pfl and fluke, as ratios (ARGS="mlp64 vgg9": some jobs)
 	$(BIN)/python -m benchmarks.peers $(PEERS)/bin/python $(ARGS)
 
 clean: ## remove the environments and caches (data and runs stay)

@@ -1,6 +1,6 @@
 """make bench-peers: a round of FedAvg in other simulators and here, as ratios to a plain torch loop, in turns.
 
-ARGS="TURNS ROUNDS" takes other numbers of each than 2 turns of the rounds that a job names.
+ARGS="mlp64 vgg9" takes some of the jobs.
 """
 
 import os
@@ -28,20 +28,23 @@ PROGRAMS = [
 ]
 
 
-def main(peers: Path, turns: int = 2, rounds: int | None = None) -> None:
-    console.print(f"torch {torch.__version__}, {os.cpu_count()} cores; {turns} turns")
+def main(peers: Path, *names: str) -> None:
+    if strange := set(names) - TASKS.keys():
+        sys.exit(f"benchmarks.peers: jobs must be of {', '.join(TASKS)}, got {', '.join(sorted(strange))}")
+    console.print(f"torch {torch.__version__}, {os.cpu_count()} cores")
     console.print(
         "a round of 100 clients with equal parts of the data, B=64, SGD with momentum; a test of 10,000 images"
     )
-    for name, task in TASKS.items():
+    for name in names or TASKS:
+        task = TASKS[name]
         with tempfile.TemporaryDirectory() as folder:
             data = Path(folder) / "data.safetensors"
             export(name, data)
-            number = 1 + (rounds or task.rounds)
-            trials = {n: measure(FLOOR, peers, data, name, 2, n).round for n in {1, os.cpu_count() or 1}}
+            number = 1 + task.rounds  # the first is told apart
+            trials = {n: measure(FLOOR, peers, data, name, min(number, 4), n).round for n in {1, os.cpu_count() or 1}}
             threads = min(trials, key=trials.__getitem__)
             found: dict[str, list[Measured]] = {program.name: [] for program in PROGRAMS}
-            for _ in range(turns):
+            for _ in range(task.turns):
                 for program in PROGRAMS:
                     found[program.name].append(measure(program, peers, data, name, number, threads))
         scene = f"{task.invited} clients a round, E={task.E}; {threads} threads in 1 process"
@@ -63,4 +66,4 @@ def show(title: str, found: dict[str, list[Measured]]) -> None:
         console.print(f"  {name:<36}{numbers}")
 
 
-main(Path(sys.argv[1]), *map(int, sys.argv[2:]))
+main(Path(sys.argv[1]), *sys.argv[2:])

@@ -23,13 +23,14 @@ class Task:
     invited: int  # clients a round
     E: int
     test_batch: int  # the fastest here
-    rounds: int  # to be measured
+    rounds: int  # to be measured, in each turn
+    turns: int = 2
 
 
 def mlp(width: int) -> Task:
     settings = ("dataset=mnist", f"model.width={width}")
-    title, rounds = f"MLP 784-{width}-{width}-{width}-10 on MNIST", 5 if width > 64 else 25
-    return Task(title, settings, invited=10, E=5, test_batch=2_000, rounds=rounds)
+    title, (rounds, turns) = f"MLP 784-{width}-{width}-{width}-10 on MNIST", (5, 2) if width > 64 else (15, 5)
+    return Task(title, settings, invited=10, E=5, test_batch=2_000, rounds=rounds, turns=turns)
 
 
 PLAIN_CIFAR = ("dataset=cifar10", "model=vgg9", "dataset.crop_padding=0", "dataset.flip=false")

@@ -18,6 +18,7 @@ from pathlib import Path
 import torch
 from lightning import Fabric
 from lightning.fabric.plugins.environments import LightningEnvironment
+from lightning.fabric.strategies import DDPStrategy
 from torch import distributed
 
 from fedpan_exp import torchrun
@@ -71,7 +72,9 @@ def assemble(size: int, stop: Stop) -> Iterator[Team]:
     """The ranks of a run until it ends. Behind this line each of them does the same, on its share of the work."""
     if torchrun.is_launched():
         machines = torchrun.size() // torchrun.local_size()
-        fabric = Fabric(strategy="ddp", devices=torchrun.local_size(), num_nodes=machines)
+        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"  # words travel in main memory
+        strategy = DDPStrategy(process_group_backend=backend)
+        fabric = Fabric(strategy=strategy, devices=torchrun.local_size(), num_nodes=machines)
         fabric.launch()
         yield Team(stop, torchrun.rank(), size, fabric)
     elif size > 1:

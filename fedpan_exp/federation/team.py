@@ -72,13 +72,13 @@ class Team:
             distributed.broadcast(told, src=0)
         return told.tolist()
 
-    def gather(self, mine: T, heed_signals: bool = True) -> list[T]:
+    def gather(self, mine: T) -> list[T]:
         """What each of the ranks has, to all of them."""
         if self.size == 1:
             return [mine]
         found: list[Any] = [None] * self.size
         with self._talking():
-            self._meet(heed_signals)
+            self._meet()
             distributed.all_gather_object(found, mine)
         return found
 
@@ -128,13 +128,12 @@ class Team:
             _send(parcel, 0)
         return []
 
-    def _meet(self, heed_signals: bool) -> None:
+    def _meet(self) -> None:
         """Wait for the slowest, with an eye on signals, which nobody hears inside of a collective operation."""
         work = distributed.barrier(async_op=True)
         assert work is not None
         while not work.is_completed():
-            if heed_signals:
-                self.stop.end_if_asked()
+            self.stop.end_if_asked()
             self._look_around()
             time.sleep(GLANCE)
         work.wait()

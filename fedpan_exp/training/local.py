@@ -1,7 +1,7 @@
 """The local trainer: Lightning Fabric drives the same module for client after client."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,12 +68,15 @@ class Score:
     loss: float
     samples: int
 
+    def sums(self) -> Tensor:
+        """Which add up over parts of one set of images."""
+        right = round(self.accuracy * self.samples)
+        return torch.tensor([right, self.loss * self.samples, self.samples], dtype=torch.float64)
+
     @staticmethod
-    def over(parts: "Sequence[Score]") -> "Score":
-        """Of several parts of one set of images."""
-        samples = sum(part.samples for part in parts)
-        right = sum(round(part.accuracy * part.samples) for part in parts)
-        return Score(right / samples, sum(part.loss * part.samples for part in parts) / samples, samples)
+    def of_sums(sums: Tensor) -> "Score":
+        right, loss, samples = sums.tolist()
+        return Score(right / samples, loss / samples, int(samples))
 
 
 class LocalTrainer:
