@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass
 
 from fedpan_exp import config
+from fedpan_exp.console import quietly
 from fedpan_exp.federation import federate
 from fedpan_exp.probes import PROBES, make_probes, measure
 from fedpan_exp.studies.setup import make_world
@@ -29,7 +30,8 @@ def cost_of_probing(*overrides: str, looks: int = 4) -> Cost:
     setting = config.experiment(*overrides, f"fl_scene.H={EVERY * looks}", "fabric.accelerator=cpu", "ranks=1")
     scene = setting.fl_scene
     ratios: dict[bool, list[float]] = {True: [], False: []}
-    plain, probed = make_world(setting), make_world(setting)
+    with quietly():
+        plain, probed = make_world(setting), make_world(setting)
     probes = make_probes(list(PROBES), probed.trainer, probed.clients, probed.test)
     without = federate(setting.algorithm, plain.trainer, plain.clients, scene, setting.seed)
     having = federate(setting.algorithm, probed.trainer, probed.clients, scene, setting.seed, keeps=is_looked_at)

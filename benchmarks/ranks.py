@@ -9,6 +9,7 @@ import torch
 
 from benchmarks.floor import FloorProcess
 from fedpan_exp import config
+from fedpan_exp.console import quietly
 from fedpan_exp.federation import Round, federate
 from fedpan_exp.studies.setup import make_world
 
@@ -32,7 +33,8 @@ def over_ranks(overrides: tuple[str, ...], repeats: int, numbers: tuple[int, ...
     floor = FloorProcess(words)
     runs: dict[int, Generator[Round]] = {}
     for ranks in numbers:
-        world = make_world(setting)
+        with quietly():
+            world = make_world(setting)
         runs[ranks] = federate(
             setting.algorithm,
             world.trainer,

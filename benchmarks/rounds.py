@@ -6,6 +6,7 @@ import torch
 
 from benchmarks.floor import FloorProcess
 from fedpan_exp import config
+from fedpan_exp.console import quietly
 from fedpan_exp.federation import federate
 from fedpan_exp.studies.setup import make_world
 
@@ -30,7 +31,9 @@ def against_floor(overrides: tuple[str, ...], repeats: int) -> Timing:
     """Every round of ours is followed by the same clients' round of the floor; the best time a step of each counts."""
     words = (*overrides, f"fl_scene.H={repeats + 1}", "fabric.accelerator=cpu")
     setting, given = config.experiment(*words), torch.get_num_threads()
-    floor, world = FloorProcess(words), make_world(setting)
+    floor = FloorProcess(words)
+    with quietly():
+        world = make_world(setting)
     torch.set_num_threads(floor.threads)
     rounds = federate(setting.algorithm, world.trainer, world.clients, setting.fl_scene, setting.seed)
     ours, plain, steps = [], [], 1

@@ -70,7 +70,7 @@ def sweep(words: list[str], commands: list[list[str]]) -> None:
         raise UserError("torchrun must be given one run: for sweeps and plans leave it out, or start one for each job")
     from fedpan_exp.sweeping import closing, listing, plan
     from fedpan_exp.sweeping.course import Course, watched
-    from fedpan_exp.sweeping.jobs import Refused, read_jobs
+    from fedpan_exp.sweeping.jobs import Refused, checked_already, read_jobs
 
     try:
         jobs = read_jobs(commands)
@@ -88,7 +88,7 @@ def sweep(words: list[str], commands: list[list[str]]) -> None:
     global course
     course = Course(jobs.jobs) if jobs and jobs.in_turn else None
     try:
-        with watched(jobs.jobs) if jobs and not jobs.in_turn else nullcontext():
+        with checked_already(), watched(jobs.jobs) if jobs and not jobs.in_turn else nullcontext():
             launch(commands)
     finally:
         closing.conclude(jobs, words) if jobs else closing.conclude_search(words)

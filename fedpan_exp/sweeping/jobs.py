@@ -1,6 +1,7 @@
 """The jobs of a command, each composed and checked before the first starts."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +39,17 @@ class Jobs:
     def distinct(self) -> list[Job]:
         """One job a run: those that are the same experiment share it."""
         return list({job.record.name: job for job in reversed(self.jobs)}.values())[::-1]
+
+
+@contextmanager
+def checked_already() -> Iterator[None]:
+    """Hydra would compose every job once more before the first starts, to check what `read_jobs` has checked."""
+    check = BasicSweeper.validate_batch_is_legal
+    BasicSweeper.validate_batch_is_legal = lambda self, batch: None  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        BasicSweeper.validate_batch_is_legal = check  # type: ignore[method-assign]
 
 
 def read_jobs(commands: Sequence[Sequence[str]]) -> Jobs | None:
