@@ -41,8 +41,8 @@ def has_ended(process: int) -> bool:
     return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 180) -> None:
+def wait_for(condition: Callable[[], object], seconds: float = 180, every: float = 0.002) -> None:
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until, "waited in vain"
-        time.sleep(0.002)
+        time.sleep(every)

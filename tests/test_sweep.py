@@ -120,7 +120,7 @@ def test_every_sweep_runs_at_the_smallest_scale_and_is_drawn(command, tmp_path_f
     swept = command(f"sweeps={sweep}", "scale=smoke", f"runs={shared}", *fewer)
     assert swept.code == 0, swept.err
     folders = {shared / job["run"] for job in read_json(shared / ".sweeps" / f"{sweep}-smoke.json")["jobs"]}
-    wait_for(lambda: all(status(folder) == "done" for folder in folders))  # another sweep may have had some of them
+    wait_for(lambda: {status(folder) for folder in folders} == {"done"}, every=0.5)  # another sweep may have had some
     sweeps, _ = read_listings([shared], [read_run(folder) for folder in folders])
     (mine,) = (found for found in sweeps if found.name == sweep)
     (exhibit,) = (exhibit for exhibit in EXHIBITS if exhibit.name == sweep)
