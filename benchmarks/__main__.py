@@ -20,15 +20,16 @@ from fedpan_exp import config
 from fedpan_exp.algorithms import ALGORITHMS
 from fedpan_exp.console import console
 
+VGG9 = ("dataset=cifar10", "model=vgg9", "fl_scene.R=0.02", "fl_scene.E=1")
 JOBS = {
     "MLP 1024 on MNIST, K=100 R=0.1 E=5 (the paper's)": ((), 5),
-    "VGG9 on CIFAR-10, K=100 R=0.02 E=1": (("dataset=cifar10", "model=vgg9", "fl_scene.R=0.02", "fl_scene.E=1"), 5),
+    "VGG9 on CIFAR-10, K=100 R=0.02 E=1": (VGG9, 5),
     "784-10 on MNIST: nothing but overhead": (("model.depth=0",), 20),
 }
 OVER_RANKS = {
     "MLP 1024 on MNIST, K=100 R=0.1 E=5 (the paper's)": ((), 5),
     "MLP 64 on MNIST, likewise": (("model.width=64",), 15),
-    "VGG9 on CIFAR-10, K=100 R=0.02 E=1": (("dataset=cifar10", "model=vgg9", "fl_scene.R=0.02", "fl_scene.E=1"), 3),
+    "VGG9 on CIFAR-10, K=100 R=0.02 E=1": (VGG9, 3),
 }
 
 
@@ -83,8 +84,8 @@ def sweeps() -> None:
     console.print(f"  {'side by side, a job a core':<52}{both.seconds:7.0f} s")
     ways = {
         "in turn, a thread each": sweep(IN_TURN, "ranks=1", threads=1),
-        "in turn, two threads each": sweep(IN_TURN, "ranks=1"),
-        "in turn, two ranks each (the default)": sweep(IN_TURN),
+        "in turn, all threads each": sweep(IN_TURN, "ranks=1"),
+        "in turn, a rank a core each (the default)": sweep(IN_TURN),
     }
     for name, way in ways.items():
         equal = "equal bit for bit" if way.weights == both.weights else "not equal bit for bit"

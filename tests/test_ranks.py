@@ -186,11 +186,12 @@ def test_a_bug_on_another_rank_comes_with_its_traceback():
         list(rounds(2, Buggy()))
 
 
-def test_threads_used_before_do_not_hang_the_helpers(tmp_path):
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_threads_used_before_do_not_hang_the_helpers(tmp_path, threads):
     """OpenMP's threads do not survive a fork; here they are in use when it comes."""
 
     def use_threads() -> None:
-        torch.set_num_threads(4)
+        torch.set_num_threads(threads)
         big = torch.randn(600, 600)
         (big @ big).relu().sum()
 

@@ -85,7 +85,7 @@ class Team:
     def add(self, vectors: Sequence[Tensor]) -> None:
         """Each vector becomes its sum over the ranks, in place; all in one exchange.
 
-        Fabric's all_reduce has everybody wait for everybody first, for which there is `gather` before this.
+        Not through Fabric, whose all_reduce begins with a barrier: of a short round that would be felt.
         """
         if self.size == 1:
             return

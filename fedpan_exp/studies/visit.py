@@ -1,6 +1,7 @@
 """Train globally, then let one client go on alone: what the matching and preference figures compare."""
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
 import torch
@@ -20,7 +21,7 @@ from fedpan_exp.training import Vectors
 
 
 @dataclass
-class Comparison(Federate):
+class Comparison(Federate, ABC):
     """The global model against what one client makes of it; how they are compared is the study's."""
 
     name: str = ""
@@ -47,11 +48,11 @@ class Comparison(Federate):
         shares = self.compare(globally, locally, microscope, world, record)
         record.summarise(summary | {f"summary/{self.name}/{layer}": share for layer, share in shares.items()})
 
+    @abstractmethod
     def compare(
         self, globally: Vectors, locally: Vectors, microscope: Microscope, world: World, record: Record
     ) -> dict[str, float]:
         """Write down what was found; layer -> the share of neurons that are alike."""
-        raise NotImplementedError
 
 
 def visit(experiment: Experiment, world: World, globally: Vectors, E: int, stop: Stop) -> Vectors:
