@@ -91,7 +91,7 @@ def download(label: str, size: int) -> Iterator[Job]:
     """Progress in bytes."""
     with _bar(TextColumn("{task.description}"), BarColumn(), DownloadColumn()) as bar:
         if bar is None:
-            console.print(label, markup=False)
+            say("fetch", label)
         yield Job(size, bar, label)
 
 
