@@ -105,17 +105,17 @@ def test_the_local_optimizer_is_torchs(momentum, weight_decay):
     nets[1].load(nets[0].weights, nets[0].buffers)
     ours = LocalSGD(nets[0].parameters, momentum)
     for visit in range(2):
-        ours.restart(weight_decay)
         theirs = torch.optim.SGD(nets[1].parameters, momentum=momentum, weight_decay=weight_decay, fused=True)
-        assert ours.momenta() == []
-        for step in range(3):
-            images = random_images(8, shape=(1, 8, 8), seed=10 * visit + step)
-            for net in nets:
-                F.cross_entropy(net(images.x.float()), images.y).backward()
-            lr = theirs.param_groups[0]["lr"] = 0.1 * (step + 1)
-            ours.step(lr)
-            theirs.step()
-            theirs.zero_grad()
+        with ours.visit(weight_decay):
+            assert ours.momenta() == []
+            for step in range(3):
+                images = random_images(8, shape=(1, 8, 8), seed=10 * visit + step)
+                for net in nets:
+                    F.cross_entropy(net(images.x.float()), images.y).backward()
+                lr = theirs.param_groups[0]["lr"] = 0.1 * (step + 1)
+                ours.step(lr)
+                theirs.step()
+                theirs.zero_grad()
         assert torch.equal(nets[0].weights, nets[1].weights)
         found = [theirs.state[p].get("momentum_buffer") for p in nets[1].parameters] if momentum else []
         assert all(torch.equal(one, other) for one, other in zip(ours.momenta(), found, strict=True))

@@ -6,6 +6,7 @@ from math import prod
 from torch import nn
 
 from fedpan_exp.checks import require
+from fedpan_exp.models.linear import Linear
 from fedpan_exp.models.network import ModelSettings, Network, Shape
 from fedpan_exp.models.position import Pan
 from fedpan_exp.neurons.layout import Layout
@@ -34,7 +35,7 @@ class MLP(Network):
         before, fan_in = None, inputs
         for i in range(1, depth + 1):
             group = self.layout.group(f"fc{i}", width)
-            self.body.add_module(f"fc{i}", nn.Linear(fan_in, width))
+            self.body.add_module(f"fc{i}", Linear(fan_in, width))
             self.body.add_module(f"pe{i}", pan.encode(group, width))
             self.body.add_module(f"relu{i}", nn.ReLU())
             self.layout.dense(f"body.fc{i}", before, group)

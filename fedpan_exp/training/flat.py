@@ -26,7 +26,7 @@ class FlatNet:
     """Wraps a network so that federated algorithms are vector arithmetic.
 
     `weights` and `buffers` are the live storage of the network: writing to them changes it, training it changes them.
-    Gradients stay one tensor a parameter, None between steps: as views of a vector they would cost 7-15% a step.
+    Gradients stay one tensor a parameter, None between visits: as views of a vector they would cost 7-15% a step.
     """
 
     def __init__(self, net: Network, forward: Callable[..., Any] | None = None):

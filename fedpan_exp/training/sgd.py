@@ -3,21 +3,39 @@
 That is a sixth of a step of a small network, and federated learning makes many small steps.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
+from fedpan_exp.models import Linear
+
 
 class LocalSGD:
-    """Does what torch.optim.SGD does, bit for bit; starts afresh at each visit, in the memory it has."""
+    """Does what torch.optim.SGD does; starts afresh at each visit, in the memory it has.
 
-    def __init__(self, parameters: Sequence[Tensor], momentum: float):
+    Bit for bit, but for the weights of `fading` layers, whose products add up the momentum: there rounding differs.
+    """
+
+    def __init__(self, parameters: Sequence[Tensor], momentum: float, fading: Sequence[Linear] = ()):
         self._momentum, self._weight_decay, self._is_fresh = momentum, 0.0, True
-        self._entries = [(p, p.detach(), torch.zeros_like(p.detach())) for p in parameters]
+        self._momenta = [torch.zeros_like(p.detach()) for p in parameters]
+        entries = [(p, p.detach(), m) for p, m in zip(parameters, self._momenta, strict=True)]
+        layers = {layer.weight: layer for layer in fading}
+        self._entries = [entry for entry in entries if entry[0] not in layers]
+        self._fading = [(layers[p], weights, momentum) for p, weights, momentum in entries if p in layers]
 
-    def restart(self, weight_decay: float) -> None:
+    @contextmanager
+    def visit(self, weight_decay: float) -> Iterator[None]:
         self._weight_decay, self._is_fresh = weight_decay, True
+        for layer, _, momentum in self._fading:
+            layer.weight.grad, layer.fading = momentum, 0.0
+        try:
+            yield
+        finally:
+            for layer, _, _ in self._fading:
+                layer.weight.grad = layer.fading = None
 
     def step(self, lr: float) -> None:
         """Along the gradients, which are used up."""
@@ -34,10 +52,15 @@ class LocalSGD:
             maximize=False,
             is_first_step=self._is_fresh,
         )
-        self._is_fresh = False
         for parameter, _, _ in entries:
             parameter.grad = None
+        for layer, weights, momentum in self._fading:
+            if self._weight_decay:
+                momentum.add_(weights, alpha=self._weight_decay)
+            weights.add_(momentum, alpha=-lr)
+            layer.fading = self._momentum
+        self._is_fresh = False
 
     def momenta(self) -> list[Tensor]:
         """By parameter; none before the first step of a visit."""
-        return [] if self._is_fresh or not self._momentum else [momentum for _, _, momentum in self._entries]
+        return [] if self._is_fresh or not self._momentum else self._momenta
