@@ -36,6 +36,7 @@ def read(cfg: DictConfig) -> Experiment:
     experiment = OmegaConf.to_object(cfg)
     assert isinstance(experiment, Experiment)
     _refuse_strangers(cfg, experiment)
+    experiment.study.check(experiment)
     return experiment
 
 

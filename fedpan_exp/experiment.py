@@ -64,17 +64,17 @@ class Experiment:
         channels, height, width = self.dataset.shape
         return self.model.build((channels, height, width), self.dataset.classes, pan)
 
+    def outline(self) -> Network:
+        """The network without memory for its weights: to ask for its layers and their widths."""
+        with torch.device("meta"):
+            return self.build(self.pan)
+
     @property
     def pans_off(self) -> bool:
-        """Whether no encoding of the network does anything: A=0, or a T that is neutral at every layer's width.
-
-        A network that cannot be built is refused here, so that a sweep knows of it before its first job starts.
-        """
-        if "model" in self.study.irrelevant:
+        """Whether no encoding of the network does anything: A=0, or a T that is neutral at every layer's width."""
+        if self.pan.is_off or {"model", "pan"} & set(self.study.irrelevant):
             return self.pan.is_off
-        with torch.device("meta"):  # no memory, no weights: only the widths are asked for
-            found = encodings(self.build(self.pan))
-        return self.pan.is_off or ("pan" not in self.study.irrelevant and all(encoding.neutral for encoding in found))
+        return all(encoding.neutral for encoding in encodings(self.outline()))
 
     def evaluates(self, turn: int) -> bool:
         """Whether a round ends with a test: every so often, and the last five, whose mean is reported."""

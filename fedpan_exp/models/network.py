@@ -22,6 +22,10 @@ class Network(nn.Module):
     layout: Layout  # which neurons each tensor axis runs over
     outputs: dict[str, str]  # group of neurons -> the module that gives their activations
 
+    @property
+    def has_batch_norm(self) -> bool:
+        return any(isinstance(module, nn.BatchNorm2d) for module in self.modules())
+
     def features(self, x: Tensor) -> Tensor:
         return self.body(x)
 

@@ -1,12 +1,13 @@
 """The misalignment thermometer: a loss of accuracy, read as the share of misplaced neurons that costs as much."""
 
 from collections.abc import Sequence
-from math import comb, inf, nan
+from math import inf, nan
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.stats import binom
 
 from fedpan_exp.neurons.shuffle import shuffled_order
 
@@ -33,7 +34,7 @@ def misplaced_share(
     share, left = 0.0, 1.0  # left: the probability of more shuffles than counted
     orders, places = [torch.arange(neurons) for _ in range(repeats)], torch.arange(neurons)
     for shuffles in range(steps + 1):
-        probability = comb(steps, shuffles) * chance**shuffles * (1 - chance) ** (steps - shuffles)
+        probability = float(binom.pmf(shuffles, steps, chance))
         moved = sum((order != places).double().mean().item() for order in orders) / repeats
         share, left = share + probability * moved, left - probability
         if left < NEGLIGIBLE:

@@ -1,7 +1,5 @@
 """The questions we ask, one file each: a settings dataclass whose run() answers it."""
 
-from typing import Any
-
 from fedpan_exp.studies.centralize import Centralize
 from fedpan_exp.studies.divergence import Divergence
 from fedpan_exp.studies.doctor import Doctor
@@ -14,8 +12,9 @@ from fedpan_exp.studies.preference import Preference
 from fedpan_exp.studies.shuffle_error import ShuffleError
 from fedpan_exp.studies.shuffle_federate import ShuffleFederate
 from fedpan_exp.studies.shuffle_test import ShuffleTest
+from fedpan_exp.studies.study import Study
 
-STUDIES: dict[str, Any] = {
+STUDIES: dict[str, type[Study]] = {
     "centralize": Centralize,
     "divergence": Divergence,
     "doctor": Doctor,

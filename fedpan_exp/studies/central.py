@@ -18,6 +18,7 @@ from fedpan_exp.models import Network, initialise
 from fedpan_exp.randomness import stream
 from fedpan_exp.stopping import Stop
 from fedpan_exp.studies.setup import describe_network, load, make_trainer
+from fedpan_exp.studies.study import Study
 from fedpan_exp.tracking.record import CHECKPOINT, Record
 from fedpan_exp.training import Classifier, Epochs, Keeper, LocalTrainer, Score, Training, begun, train
 
@@ -25,7 +26,7 @@ ADAM_LR = 3e-4  # the paper's
 
 
 @dataclass
-class Central:
+class Central(Study):
     """How a network is trained without a federation."""
 
     epochs: int = 30
@@ -40,6 +41,10 @@ class Central:
         is_rate = self.lr is None or (math.isfinite(self.lr) and self.lr > 0)
         require(is_rate, "study.lr", "above 0, or null for the usual one", self.lr)
         require(self.B >= 1, "study.B", "at least 1", self.B)
+
+    def check(self, experiment: Experiment) -> None:
+        if experiment.outline().has_batch_norm:
+            require(self.B >= 2, "study.B", "at least 2 for a network with BatchNorm", self.B)
 
     def training(self, usual: Training) -> Training:
         lr = self.lr or (usual.lr if self.optimizer == "sgd" else ADAM_LR)
@@ -81,10 +86,8 @@ def make_site(experiment: Experiment, parts: int = 1) -> Site:
     order = torch.randperm(len(data.train), generator=stream(experiment.seed, "parts"))
     device, B = judge.fabric.device, experiment.study.B
     clients = Clients(data.train.to(device), judge.pixels, order.tensor_split(parts), 0.0, experiment.seed)
-    if judge.has_batch_norm:
-        require(B >= 2, "study.B", "at least 2 for a network with BatchNorm", B)
-        if any(len(part) % B == 1 for part in clients.train):
-            warn("the last batch of an epoch has one sample; it is skipped, because of BatchNorm")
+    if judge.has_batch_norm and any(len(part) % B == 1 for part in clients.train):
+        warn("the last batch of an epoch has one sample; it is skipped, because of BatchNorm")
     return Site(experiment, clients, data.test.to(device), judge)
 
 

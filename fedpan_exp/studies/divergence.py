@@ -4,9 +4,7 @@ from dataclasses import dataclass
 
 from fedpan_exp.checks import require
 from fedpan_exp.experiment import Experiment
-from fedpan_exp.stopping import Stop
 from fedpan_exp.studies.federate import Federate
-from fedpan_exp.tracking.record import Record
 
 
 @dataclass
@@ -15,7 +13,7 @@ class Divergence(Federate):
 
     name: str = "divergence"
 
-    def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
+    def check(self, experiment: Experiment) -> None:
+        super().check(experiment)
         rule = "such that divergence is among them, with study=divergence"
         require("divergence" in experiment.probes, "probes", rule, experiment.probes)
-        super().run(experiment, record, stop)

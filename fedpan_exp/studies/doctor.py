@@ -10,6 +10,7 @@ from fedpan_exp.console import console, say, warn
 from fedpan_exp.experiment import Experiment
 from fedpan_exp.models import Pan, PositionEncoding, encodings
 from fedpan_exp.stopping import Stop
+from fedpan_exp.studies.study import Study
 from fedpan_exp.tracking.record import Record
 
 COLUMNS = {  # of a record, and what the table calls them
@@ -25,7 +26,7 @@ PRACTICAL = {"add": 0.25, "mul": 0.75}  # the paper's largest A; above it, train
 
 
 @dataclass
-class Doctor:
+class Doctor(Study):
     name: str = "doctor"
     irrelevant: ClassVar[tuple[str, ...]] = (
         *("algorithm", "fl_scene", "training", "fabric", "eval_every", "seed"),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from fedpan_exp.algorithms import Server
 from fedpan_exp.console import job, say
@@ -11,15 +11,15 @@ from fedpan_exp.federation import Checkpoints, Memories, count_ranks, federate
 from fedpan_exp.probes import PROBES, make_probes, measure
 from fedpan_exp.stopping import Interrupted, Stop
 from fedpan_exp.studies.setup import World, accuracies, make_world, note_partition, note_users
+from fedpan_exp.studies.study import Study
 from fedpan_exp.tracking.record import CHECKPOINT, Record
 
 SUMMED = ("comm/up_bytes", "comm/down_bytes", "time/round_s")
 
 
 @dataclass
-class Federate:
+class Federate(Study):
     name: str = "federate"
-    irrelevant: ClassVar[tuple[str, ...]] = ()  # groups that cannot change what comes out
 
     def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
         train_globally(experiment, make_world(experiment), record, stop)

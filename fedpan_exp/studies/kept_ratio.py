@@ -14,13 +14,14 @@ from fedpan_exp.neurons.shuffle import shuffled_order
 from fedpan_exp.randomness import stream
 from fedpan_exp.stopping import Stop
 from fedpan_exp.studies.repeats import summed_up
+from fedpan_exp.studies.study import Study
 from fedpan_exp.tracking.record import Record
 
 VISITS_P_SF = 0.1  # of every shuffle in a visit, and of the matrix that is drawn: the paper's
 
 
 @dataclass
-class KeptRatio:
+class KeptRatio(Study):
     name: str = "kept_ratio"
     neurons: int = 1024
     P_sf: list[float] = field(default_factory=list)

@@ -6,11 +6,12 @@ from typing import ClassVar
 from fedpan_exp.experiment import Experiment
 from fedpan_exp.stopping import Stop
 from fedpan_exp.studies.setup import load_and_split, note_partition, note_users
+from fedpan_exp.studies.study import Study
 from fedpan_exp.tracking.record import Record
 
 
 @dataclass
-class Partition:
+class Partition(Study):
     name: str = "partition"
     irrelevant: ClassVar[tuple[str, ...]] = (
         "model",

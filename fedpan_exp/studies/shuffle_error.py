@@ -18,13 +18,14 @@ from fedpan_exp.neurons.shuffle import shuffled_orders
 from fedpan_exp.randomness import stream
 from fedpan_exp.stopping import Stop
 from fedpan_exp.studies.repeats import summed_up
+from fedpan_exp.studies.study import Study
 from fedpan_exp.tracking.record import Record
 
 INITIALISATIONS = {"he": initialise_keeping_scale, "authors": initialise}
 
 
 @dataclass
-class ShuffleError:
+class ShuffleError(Study):
     name: str = "shuffle_error"
     modes: list[str] = field(default_factory=list)
     A: list[float] = field(default_factory=list)

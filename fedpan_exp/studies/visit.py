@@ -33,11 +33,13 @@ class Comparison(Federate, ABC):
         require(self.E >= 1, "study.E", "at least 1", self.E)
         require(self.samples >= 1, "study.samples", "at least 1", self.samples)
 
-    def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
+    def check(self, experiment: Experiment) -> None:
         own, rule = experiment.pan.per_client, f"shared with study={self.name}, which looks at both models through one"
         require(own == "shared", "pan.per_client", rule, own)
+        check_layers(experiment.outline(), self.layers)
+
+    def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
         world = make_world(experiment)
-        check_layers(world.trainer.net.net, self.layers)
         most = f"at most {len(world.test):,}, the test images of {experiment.dataset.name}"
         require(self.samples <= len(world.test), "study.samples", most, self.samples)
         server, summary = train_globally(experiment, world, record, stop)

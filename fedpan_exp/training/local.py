@@ -100,7 +100,7 @@ class LocalTrainer:
 
     @property
     def has_batch_norm(self) -> bool:
-        return any(isinstance(module, nn.BatchNorm2d) for module in self.net.net.modules())
+        return self.net.net.has_batch_norm
 
     def fit(
         self,

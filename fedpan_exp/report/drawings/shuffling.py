@@ -55,7 +55,7 @@ def draw_kept(axes: Axes, runs: Sequence[Run]) -> list[list[Value]]:
 
 
 def shuffle_error(sweep: Sweep) -> Plate:
-    """Left: PAN∘'s error against A, a line for each T. Right: PAN+ and PAN∘ at T=1."""
+    """Left: PAN∘'s error against A, a line for each T. Right: PAN+ and PAN∘ at the first T, which the powers are of."""
     run = whole_of(sweep, "shuffle_error")[0]
     modes, A, T, error, deviation = (run.columns.get(name) for name in ("mode", "A", "T", "error", "deviation"))
     if modes is None or A is None or T is None or error is None:
@@ -67,10 +67,10 @@ def shuffle_error(sweep: Sweep) -> Plate:
         there = (modes == "mul") & (period == T)
         left.plot(A[there], error[there], color=colour, marker=marker, markersize=3.5, label=f"T={period:g}")
     for mode, colour in (("add", GREEN), ("mul", ON)):
-        there = (modes == mode) & (np.min(T) == T)
+        there = (modes == mode) & (T[0] == T)
         right.errorbar(
             A[there], error[there], np.nan_to_num(spread[there]), color=colour, marker="s", markersize=3.5,
-            capsize=2, label=f"{SIGNS[mode]}, T={np.min(T):g}",
+            capsize=2, label=f"{SIGNS[mode]}, T={T[0]:g}",
         )  # fmt: skip
     for panel in (left, right):
         panel.set(xlabel="A", ylabel="shuffle error")

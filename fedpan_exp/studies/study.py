@@ -1,0 +1,21 @@
+"""What every study is: settings, what it refuses, and a run that answers its question."""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from fedpan_exp.experiment import Experiment
+from fedpan_exp.stopping import Stop
+from fedpan_exp.tracking.record import Record
+
+
+class Study(ABC):
+    irrelevant: ClassVar[tuple[str, ...]] = ()  # groups that cannot change what comes out
+
+    def check(self, experiment: Experiment) -> None:
+        """Refuse what does not go together, before anything is run: in a sweep, before its first job."""
+        if "model" not in self.irrelevant:
+            experiment.outline()  # refuses a network that cannot be built
+
+    @abstractmethod
+    def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
+        """Answer the question, into the record."""
