@@ -5,6 +5,7 @@ import time
 from dataclasses import replace
 
 from fedpan_exp import config
+from fedpan_exp.console import quietly
 from fedpan_exp.data import Clients
 from fedpan_exp.federation import federate
 from fedpan_exp.studies.setup import make_world
@@ -15,7 +16,8 @@ MANY, FEW, INVITED = 10_000, 100, 10
 def ratio_of_rounds(repeats: int = 100) -> float:
     """Time of a round among many, over that among few."""
     setting = config.experiment(f"fl_scene.K={MANY}", "fl_scene.partition=iid", "model.width=64", "ranks=1")
-    world = make_world(setting)
+    with quietly():
+        world = make_world(setting)
     few = Clients(world.clients.images, world.clients.pixels, world.split.parts[:FEW], 0.0, setting.seed)
     runs = {}
     for clients in (few, world.clients):
