@@ -16,7 +16,6 @@ from fedpan_exp.models import Pan
 from fedpan_exp.models.mlp import MLP
 from fedpan_exp.models.resnet import ResNet
 from fedpan_exp.training import Classifier, FlatNet, Training
-from fedpan_exp.training.sgd import LocalSGD
 
 
 def small_net(pan: Pan | None = None) -> MLP:
@@ -96,29 +95,6 @@ def test_clip_and_weight_decay_reach_the_optimizer():
     moves = [run(trainer, clients, scene(K=1)).server.weights - start for trainer in (free, bound, decayed)]
     assert moves[1].norm().item() == pytest.approx(1e-3 * 0.05, rel=1e-3)
     torch.testing.assert_close(moves[2], moves[0] - 0.05 * 0.5 * start)
-
-
-@pytest.mark.parametrize(("momentum", "weight_decay"), [(0.9, 0.0), (0.9, 0.1), (0.0, 0.1)])
-def test_the_local_optimizer_is_torchs(momentum, weight_decay):
-    """Two visits of three steps, on a network whose kernels lie channels-last."""
-    nets = [FlatNet(ResNet(1, 4, 1, 3, "gn1", Pan())) for _ in range(2)]
-    nets[1].load(nets[0].weights, nets[0].buffers)
-    ours = LocalSGD(nets[0].parameters, momentum)
-    for visit in range(2):
-        theirs = torch.optim.SGD(nets[1].parameters, momentum=momentum, weight_decay=weight_decay, fused=True)
-        with ours.visit(weight_decay):
-            assert ours.momenta() == []
-            for step in range(3):
-                images = random_images(8, shape=(1, 8, 8), seed=10 * visit + step)
-                for net in nets:
-                    F.cross_entropy(net(images.x.float()), images.y).backward()
-                lr = theirs.param_groups[0]["lr"] = 0.1 * (step + 1)
-                ours.step(lr)
-                theirs.step()
-                theirs.zero_grad()
-        assert torch.equal(nets[0].weights, nets[1].weights)
-        found = [theirs.state[p].get("momentum_buffer") for p in nets[1].parameters] if momentum else []
-        assert all(torch.equal(one, other) for one, other in zip(ours.momenta(), found, strict=True))
 
 
 def test_warm_up_by_rounds():

@@ -200,6 +200,16 @@ def test_threads_used_before_do_not_hang_the_helpers(tmp_path, threads):
     assert ended(process) == 0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_no_number_of_openmp_threads_hangs_a_run(tmp_path, threads):
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONPATH": str(Path(__file__).parents[1])}
+    command = [sys.executable, "-m", "fedpan_exp", *SMALL, "ranks=3", "fl_scene.H=2"]
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, timeout=180, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "3 processes with a thread each" in ran.stdout
+
+
 def run_folder(folder: Path) -> Path:
     (found,) = (path for path in (folder / "runs").iterdir() if path.name[0] != ".")
     return found

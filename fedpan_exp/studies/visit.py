@@ -1,7 +1,7 @@
 """Train globally, then let one client go on alone: what the matching and preference figures compare."""
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, field
 
 import torch
@@ -21,7 +21,7 @@ from fedpan_exp.training import Vectors
 
 
 @dataclass
-class Comparison(Federate, ABC):
+class Comparison(Federate):
     """The global model against what one client makes of it; how they are compared is the study's."""
 
     name: str = ""

@@ -1,4 +1,6 @@
-"""Large linear layers whose gradients fade: the same training, up to rounding."""
+"""The local optimizer is torch's; large linear layers, whose gradients fade, train the same up to rounding."""
+
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -7,8 +9,10 @@ from torch.nn import functional as F
 from conftest import clients_of, experiment, random_images, trainer_of
 from fedpan_exp.algorithms import ALGORITHMS
 from fedpan_exp.federation import Scene, federate
-from fedpan_exp.models import Linear, Pan
+from fedpan_exp.models import Linear, Network, Pan
 from fedpan_exp.models.mlp import MLP
+from fedpan_exp.models.network import Shape
+from fedpan_exp.models.resnet import ResNet
 from fedpan_exp.training import FlatNet, LocalTrainer, Training, local
 from fedpan_exp.training.sgd import LocalSGD
 
@@ -27,22 +31,49 @@ def fading_layers(trainer: LocalTrainer) -> int:
         return sum(isinstance(m, Linear) and m.fading is not None for m in trainer.net.net.modules())
 
 
+def beside_torchs(make_net: Callable[[], Network]) -> tuple[FlatNet, FlatNet]:
+    """Two networks with the same weights: one for our optimizer, one for torch's."""
+    ours, theirs = FlatNet(make_net()), FlatNet(make_net())
+    theirs.load(ours.weights, ours.buffers)
+    return ours, theirs
+
+
+def take_steps(
+    nets: tuple[FlatNet, FlatNet], ours: LocalSGD, theirs: torch.optim.SGD, visit: int, shape: Shape
+) -> None:
+    for step in range(3):
+        images = random_images(8, shape=shape, seed=10 * visit + step)
+        for net in nets:
+            F.cross_entropy(net(images.x.float()), images.y).backward()
+        lr = theirs.param_groups[0]["lr"] = 0.1 * (step + 1)
+        ours.step(lr)
+        theirs.step()
+        theirs.zero_grad()
+
+
+@pytest.mark.parametrize(("momentum", "weight_decay"), [(0.9, 0.0), (0.9, 0.1), (0.0, 0.1)])
+def test_the_local_optimizer_is_torchs(momentum, weight_decay):
+    """Two visits of three steps, on a network whose kernels lie channels-last."""
+    nets = beside_torchs(lambda: ResNet(1, 4, 1, 3, "gn1", Pan()))
+    ours = LocalSGD(nets[0].parameters, momentum)
+    for visit in range(2):
+        theirs = torch.optim.SGD(nets[1].parameters, momentum=momentum, weight_decay=weight_decay, fused=True)
+        with ours.visit(weight_decay):
+            assert ours.momenta() == []
+            take_steps(nets, ours, theirs, visit, (1, 8, 8))
+        assert torch.equal(nets[0].weights, nets[1].weights)
+        found = [theirs.state[p].get("momentum_buffer") for p in nets[1].parameters] if momentum else []
+        assert all(torch.equal(one, other) for one, other in zip(ours.momenta(), found, strict=True))
+
+
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
-def test_steps_are_torchs(weight_decay):
-    nets = [FlatNet(small_net()) for _ in range(2)]
-    nets[1].load(nets[0].weights, nets[0].buffers)
+def test_steps_of_fading_layers_are_torchs_up_to_rounding(weight_decay):
+    nets = beside_torchs(small_net)
     ours = LocalSGD(nets[0].parameters, 0.9, [m for m in nets[0].net.modules() if isinstance(m, Linear)])
     for visit in range(2):
         theirs = torch.optim.SGD(nets[1].parameters, momentum=0.9, weight_decay=weight_decay, fused=True)
         with ours.visit(weight_decay):
-            for step in range(4):
-                images = random_images(8, seed=10 * visit + step)
-                for net in nets:
-                    F.cross_entropy(net(images.x.float()), images.y).backward()
-                lr = theirs.param_groups[0]["lr"] = 0.1 * (step + 1)
-                ours.step(lr)
-                theirs.step()
-                theirs.zero_grad()
+            take_steps(nets, ours, theirs, visit, (1, 4, 4))
         torch.testing.assert_close(nets[0].weights, nets[1].weights)
         found = [theirs.state[p]["momentum_buffer"] for p in nets[1].parameters]
         torch.testing.assert_close(ours.momenta(), found)
