@@ -21,6 +21,7 @@ config.register()
 
 
 experiment = config.experiment
+WILD = ("training.lr=1", "training.weight_decay=9", "training.warmup=none", "fl_scene.H=60")  # diverges
 
 
 @dataclass

@@ -1,12 +1,16 @@
-"""The command in processes of their own, to be killed and interrupted."""
+"""The command in processes of their own, to be killed and interrupted, and what came out."""
 
 import os
 import sys
 import time
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 from fedpan_exp import cli
+from fedpan_exp.atomic import read_lines
+
+SMALL = ("dataset=digits", "model.width=32", *(f"fl_scene.{s}" for s in ("K=12", "R=0.5", "E=1", "H=12")))
 
 
 def child(folder: Path, *words: str, prepare: Callable[[], object] = lambda: None) -> int:
@@ -46,3 +50,16 @@ def wait_for(condition: Callable[[], object], seconds: float = 180, every: float
     while not condition():
         assert time.monotonic() < until, "waited in vain"
         time.sleep(every)
+
+
+def run_folder(folder: Path) -> Path:
+    (found,) = (path for path in (folder / "runs").iterdir() if path.name[0] != ".")
+    return found
+
+
+def outcome(folder: Path) -> tuple[str, list[dict]]:
+    """The final weights' hash, and all records without what a clock says."""
+    found = run_folder(folder)
+    records = read_lines(found / "metrics.jsonl")
+    timeless = [{name: v for name, v in record.items() if not name.startswith("time/")} for record in records]
+    return sha256((found / "weights.safetensors").read_bytes()).hexdigest(), timeless

@@ -10,6 +10,7 @@ import yaml
 from safetensors.torch import load_file
 from torch import Tensor
 
+from conftest import WILD
 from fedpan_exp.atomic import read_json, read_lines
 from fedpan_exp.checks import listed
 from fedpan_exp.data import Clients
@@ -195,8 +196,7 @@ def test_an_unreadable_data_file(command):
 
 
 def test_a_diverging_run_ends_with_its_records(command):
-    wild = (*SMALL, "training.lr=1", "training.weight_decay=9", "training.warmup=none", "fl_scene.H=60")
-    ended = command(*wild)
+    ended = command(*SMALL, *WILD)
     assert ended.code == 1
     assert ended.err.startswith("fedpan_exp: diverged in round ")
     assert "training.clip" in ended.err
@@ -206,7 +206,7 @@ def test_a_diverging_run_ends_with_its_records(command):
     assert "diverged in round" in status["reason"]
     assert len(read_lines(folder / "metrics.jsonl")) > 0
     assert (folder / "curves.png").exists()
-    again = command(*wild)
+    again = command(*SMALL, *WILD)
     assert again.code == 1
     assert "already diverged" in again.out
     assert again.err == ended.err
@@ -227,8 +227,7 @@ def test_resnet_takes_small_grey_images(command):
 
 
 def test_a_sweep_goes_on_after_a_job_that_fails(command):
-    wild = ("training.weight_decay=9", "training.warmup=none", "fl_scene.H=60")
-    ended = command(*SMALL, *wild, "-m", "training.lr=1,0.001")
+    ended = command(*SMALL, *WILD, "-m", "training.lr=1,0.001")
     assert ended.code == 1
     assert ended.err.startswith("fedpan_exp: diverged in round")
     assert sorted(read_json(folder / "status.json")["status"] for folder in ended.runs) == ["diverged", "done"]

@@ -12,6 +12,7 @@ from conftest import PLAIN_PIXELS, clients_of, random_images, trainer_of
 from fedpan_exp.algorithms import FedAvg, Upload, average
 from fedpan_exp.checks import Diverged
 from fedpan_exp.federation import Scene, federate
+from fedpan_exp.federation.round import Divergence
 from fedpan_exp.models import Pan
 from fedpan_exp.models.mlp import MLP
 from fedpan_exp.models.resnet import ResNet
@@ -228,3 +229,12 @@ def test_the_flat_vectors_are_the_network():
     for view, parameter in zip(flat.views(torch.arange(flat.weights.numel()).float()), net.parameters(), strict=True):
         parameter.data.copy_(view)
     assert torch.equal(flat.weights, torch.arange(flat.weights.numel()).float())
+
+
+def test_divergence_is_the_spread_of_the_clients():
+    ways = torch.randn(5, 1000)
+    divergence = Divergence()
+    for way in ways:
+        divergence.add(way.clone())
+    expected = (ways - ways.mean(0)).norm(dim=1).square().mean().sqrt()
+    assert divergence.value() == pytest.approx(expected.item(), rel=1e-4)

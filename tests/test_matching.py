@@ -7,8 +7,9 @@ import torch
 from networks import NETWORKS, narrow, network
 
 from fedpan_exp.neurons.fusion import interpolate
+from fedpan_exp.neurons.kept import share_in_place
 from fedpan_exp.neurons.layout import Layout, permute
-from fedpan_exp.neurons.matching import assign, match_activations, match_weights, share_in_place
+from fedpan_exp.neurons.matching import assign, match_activations, match_weights
 from fedpan_exp.neurons.shuffle import shuffled_orders
 from fedpan_exp.randomness import stream
 

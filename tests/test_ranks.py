@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from processes import child, ended, has_ended, wait_for
+from processes import child, ended, has_ended, run_folder, wait_for
 from safetensors.torch import load_file
 
 from conftest import clients_of, experiment, random_images, trainer_of
@@ -208,11 +208,6 @@ def test_no_number_of_openmp_threads_hangs_a_run(tmp_path, threads):
     ran = subprocess.run(command, cwd=tmp_path, env=environment, timeout=180, capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "3 processes with a thread each" in ran.stdout
-
-
-def run_folder(folder: Path) -> Path:
-    (found,) = (path for path in (folder / "runs").iterdir() if path.name[0] != ".")
-    return found
 
 
 def assert_same_outcome(one: Path, other: Path) -> None:

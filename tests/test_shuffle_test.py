@@ -59,7 +59,7 @@ def test_a_network_that_knows_positions_loses_what_numpy_says(command):
     right = [(out.argmax(1) == data.test.y.numpy()).mean() for out in shuffled]
     errors = [np.sqrt(((out - plain) ** 2).sum(1)).mean() / 10 for out in shuffled]
     assert full["test_acc"] == pytest.approx(np.mean(right))
-    assert full["deviation"] == pytest.approx(np.std(right))
+    assert full["deviation"] == pytest.approx(np.std(right, ddof=1))
     assert full["error"] == pytest.approx(np.mean(errors), rel=1e-4)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from fedpan_exp.neurons.layout import Layout
+from fedpan_exp.neurons.layout import Layout, owned
 
 TOLERANCE = 1e-6  # of the sums of rows
 STEPS = 1000
@@ -53,9 +53,9 @@ def transport(state: Mapping[str, Tensor], layout: Layout, plans: Mapping[str, T
 
 def weights_of_neurons(state: Mapping[str, Tensor], layout: Layout, group: str) -> Tensor:
     """[neurons, entries]: all that each neuron of a group owns."""
-    owned = []
+    parts = []
     for name, axes in layout.axes.items():
         for dim, axis in enumerate(axes):
             if axis and axis.group == group:
-                owned.append(state[name].movedim(dim, 0).reshape(layout.sizes[group], -1))
-    return torch.cat(owned, 1)
+                parts.append(owned(state[name], dim, layout.sizes[group]))
+    return torch.cat(parts, 1)

@@ -6,9 +6,9 @@ from torch import Tensor
 from fedpan_exp.neurons.shuffle import shuffled_order
 
 
-def kept_share(order: Tensor) -> float:
+def share_in_place(order: Tensor) -> float:
     """The share of ones on the diagonal of the permutation matrix."""
-    return (order == torch.arange(len(order))).double().mean().item()
+    return (order == torch.arange(len(order), device=order.device)).double().mean().item()
 
 
 def accumulated_order(neurons: int, P_sf: float, N_sf: float, steps: int, generator: torch.Generator) -> Tensor:

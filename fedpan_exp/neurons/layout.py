@@ -62,5 +62,10 @@ def permute(state: Mapping[str, Tensor], layout: Layout, orders: Mapping[str, Te
     return moved
 
 
+def owned(tensor: Tensor, dim: int, neurons: int) -> Tensor:
+    """[neurons, entries]: what each neuron owns of a tensor whose axis `dim` runs over them."""
+    return tensor.movedim(dim, 0).reshape(neurons, -1)
+
+
 def _axis(group: str | None, block: int = 1) -> Axis | None:
     return None if group is None else Axis(group, block)

@@ -6,7 +6,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from fedpan_exp.neurons.layout import Layout, permute
+from fedpan_exp.neurons.layout import Layout, owned, permute
 
 NEGLIGIBLE = 1e-9  # a gain that is a rounding error; among ties the descent would go on for ever
 
@@ -20,11 +20,6 @@ def assign(similarity: Tensor, sections: int = 1) -> Tensor:
         part = parts[start : start + width, start : start + width]
         orders.append(start + torch.from_numpy(linear_sum_assignment(part.numpy(), maximize=True)[1]))
     return torch.cat(orders)
-
-
-def share_in_place(order: Tensor) -> float:
-    """How much of an order lies on the diagonal."""
-    return (order == torch.arange(len(order), device=order.device)).double().mean().item()
 
 
 def match_activations(a: Tensor, b: Tensor, sections: int = 1) -> Tensor:
@@ -65,7 +60,7 @@ def match_weights(
             for dim, axis in enumerate(axes if is_known else ()):
                 if axis and axis.group == group:
                     moved = permute({name: b[name]}, layout, others)[name]
-                    total += _rows(a[name], dim, total) @ _rows(moved, dim, total).T
+                    total += owned(a[name], dim, len(total)) @ owned(moved, dim, len(total)).T
         return total
 
     def agreement(orders: Mapping[str, Tensor]) -> float:
@@ -88,8 +83,3 @@ def match_weights(
                 orders[groups[i]] = order
                 moves += 1
     return orders
-
-
-def _rows(tensor: Tensor, dim: int, neurons: Tensor) -> Tensor:
-    """A row for each neuron, of all the entries it owns."""
-    return tensor.movedim(dim, 0).reshape(len(neurons), -1)

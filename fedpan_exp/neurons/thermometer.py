@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from math import inf, nan
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+from fedpan_exp.neurons.kept import share_in_place
 from fedpan_exp.neurons.shuffle import shuffled_order
 
 NEGLIGIBLE = 1e-6  # a probability
@@ -32,10 +34,10 @@ def misplaced_share(
     """1 - R_kept of a visit, in expectation: exact in how many shuffles there are, simulated in what they do."""
     chance = min(1.0, N_sf / steps)
     share, left = 0.0, 1.0  # left: the probability of more shuffles than counted
-    orders, places = [torch.arange(neurons) for _ in range(repeats)], torch.arange(neurons)
+    orders = [torch.arange(neurons) for _ in range(repeats)]
     for shuffles in range(steps + 1):
         probability = float(binom.pmf(shuffles, steps, chance))
-        moved = sum((order != places).double().mean().item() for order in orders) / repeats
+        moved = 1 - fmean(map(share_in_place, orders))
         share, left = share + probability * moved, left - probability
         if left < NEGLIGIBLE:
             break

@@ -2,7 +2,7 @@
 
 from fedpan_exp.data import Clients, Images
 from fedpan_exp.federation import Kept
-from fedpan_exp.neurons.matching import share_in_place
+from fedpan_exp.neurons.kept import share_in_place
 from fedpan_exp.neurons.preference import share_of_same_class
 from fedpan_exp.probes.microscope import Microscope
 from fedpan_exp.training import LocalTrainer

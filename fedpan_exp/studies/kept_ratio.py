@@ -9,7 +9,7 @@ from fedpan_exp.atomic import write_json
 from fedpan_exp.checks import require, require_each
 from fedpan_exp.console import job
 from fedpan_exp.experiment import Experiment
-from fedpan_exp.neurons.kept import accumulated_order, kept_share
+from fedpan_exp.neurons.kept import accumulated_order, share_in_place
 from fedpan_exp.neurons.shuffle import shuffled_order
 from fedpan_exp.randomness import stream
 from fedpan_exp.stopping import Stop
@@ -51,7 +51,7 @@ class KeptRatio(Study):
         with job("kept_ratio", len(shuffles) + len(visits)) as progress:
             for turn, at in enumerate(progress.track([*shuffles, *visits]), start=1):
                 draws = stream(seed, "shuffles", str(at))
-                kept = summed_up("kept", [kept_share(self._order(draws, **at)) for _ in range(self.repeats)])
+                kept = summed_up("kept", [share_in_place(self._order(draws, **at)) for _ in range(self.repeats)])
                 record.write(turn, {**at, **kept})
                 if "N_sf" in at:
                     summary[f"summary/kept_N_sf_{at['N_sf']:g}"] = kept["kept"]

@@ -7,7 +7,8 @@ from torch import Tensor
 from fedpan_exp.atomic import write_json
 from fedpan_exp.checks import ConfigError, require_choice
 from fedpan_exp.models import POSITIONS
-from fedpan_exp.neurons.matching import match_weights, share_in_place
+from fedpan_exp.neurons.kept import share_in_place
+from fedpan_exp.neurons.matching import match_weights
 from fedpan_exp.probes.microscope import Microscope
 from fedpan_exp.randomness import stream
 from fedpan_exp.studies.setup import World

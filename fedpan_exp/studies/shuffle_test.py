@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 
-import torch
 from torch import Tensor
 
 from fedpan_exp.checks import require
@@ -15,6 +15,7 @@ from fedpan_exp.neurons.shuffle import shuffled_orders
 from fedpan_exp.randomness import stream
 from fedpan_exp.stopping import Stop
 from fedpan_exp.studies.central import Central, hold, make_site, train_network
+from fedpan_exp.studies.repeats import summed_up
 from fedpan_exp.studies.weights import weights_of
 from fedpan_exp.tracking.record import Record
 
@@ -57,11 +58,9 @@ class ShuffleTest(Central):
                     accuracies.append(_accuracy(shuffled, site.test.y))
                     errors.append(shuffle_error(shuffled, outputs))
                     record.beat()
-                found = torch.tensor(accuracies, dtype=torch.float64)
-                mean, deviation = found.mean().item(), found.std(correction=0).item()
-                error = sum(errors) / len(errors)
-                record.write(number, {"P_sf": P_sf, "test_acc": mean, "error": error, "deviation": deviation})
-                progress.note(f"P_sf {P_sf:g}  accuracy {mean:.2%}  error {error:.4g}")
+                found = {**summed_up("test_acc", accuracies), "error": fmean(errors)}
+                record.write(number, {"P_sf": P_sf, **found})
+                progress.note(f"P_sf {P_sf:g}  accuracy {found['test_acc']:.2%}  error {found['error']:.4g}")
 
 
 def _accuracy(logits: Tensor, y: Tensor) -> float:
