@@ -36,7 +36,7 @@ def main() -> None:
         report(error)
         raise SystemExit(1) from None
     except KeyboardInterrupt as stop:
-        why, again = getattr(stop, "reason", "interrupted"), shlex.join(["fedpan-exp", *words])
+        why, again = getattr(stop, "reason", "interrupted"), shlex.join(["python", "-m", "fedpan_exp", *words])
         report(UserError(f"{why}; the same command goes on from there: {again}"))
         raise SystemExit(getattr(stop, "exit_code", 130)) from None
 
