@@ -38,7 +38,7 @@ def broken_off(command, monkeypatch) -> Callable[..., Path]:
 WORDS = (*SMALL, "algorithm=scaffold", "checkpoint.every=2")
 
 
-def finishes_alike(command: Callable[..., Outcome], folder: Path, *words: str) -> Outcome:
+def finishes_alike(command: Callable[..., Outcome], *words: str) -> Outcome:
     again = command(*words)
     assert again.code == 0, again.err
     resumed = outcome(Path())
@@ -61,8 +61,8 @@ def finishes_alike(command: Callable[..., Outcome], folder: Path, *words: str) -
 )
 def test_every_kind_of_state_is_restored(command, broken_off, words):
     words = (*SMALL, *words, "checkpoint.every=3")
-    folder = broken_off(*words)
-    assert "resume    after round 6" in finishes_alike(command, folder, *words).out
+    broken_off(*words)
+    assert "resume    after round 6" in finishes_alike(command, *words).out
 
 
 def manifests(folder: Path) -> list[Path]:
@@ -97,7 +97,7 @@ def flip(path: Path) -> None:
 def test_a_damaged_checkpoint_is_passed_over(command, broken_off, damage, reason):
     folder = broken_off(*WORDS)
     damage(manifests(folder)[-1])
-    again = finishes_alike(command, folder, *WORDS)
+    again = finishes_alike(command, *WORDS)
     assert "resume    after round 4, from its checkpoint" in again.out
     assert f"0000006.json is passed over: {reason}" in again.err
 
@@ -106,14 +106,14 @@ def test_both_damaged_the_run_starts_over(command, broken_off):
     folder = broken_off(*WORDS)
     for path in manifests(folder):
         flip(path)
-    assert "resume" not in finishes_alike(command, folder, *WORDS).out
+    assert "resume" not in finishes_alike(command, *WORDS).out
 
 
 def test_what_a_crash_left_half_written_is_not_taken_for_a_checkpoint(command, broken_off):
     folder = broken_off(*WORDS)
     newest = manifests(folder)[-1]
     (newest.parent / ".0000008.77.json").write_bytes(newest.read_bytes())  # its tensors were renamed, it was not
-    again = finishes_alike(command, folder, *WORDS)
+    again = finishes_alike(command, *WORDS)
     assert "resume    after round 6, from its checkpoint" in again.out
     assert "passed over" not in again.err
 
@@ -134,7 +134,7 @@ def test_a_checkpoint_that_reaches_outside_its_folder(command, broken_off):
     content["clients"]["0"] = name
     content["files"][f"clients/{name}"] = "0" * 32
     sign(newest, content)
-    again = finishes_alike(command, folder, *WORDS)
+    again = finishes_alike(command, *WORDS)
     assert f"0000006.json is passed over: {name} is not a file of it" in again.err
     assert precious.exists()
 
@@ -146,7 +146,7 @@ def test_a_checkpoint_of_other_settings(command, broken_off):
         content = json.loads(path.read_text())
         content["run"] = other.name
         sign(path, content)
-    again = finishes_alike(command, folder, *WORDS)
+    again = finishes_alike(command, *WORDS)
     assert f"is passed over: it belongs to {other.name}" in again.err
 
 
@@ -156,7 +156,7 @@ def test_records_behind_the_checkpoint_are_cut_back(command, broken_off):
     assert len(read_lines(records)) == 7
     with records.open("a") as file:
         file.write('{"round": 8, "train/lo')  # half a line, as a crash leaves it
-    assert "resume    after round 6" in finishes_alike(command, folder, *WORDS).out
+    assert "resume    after round 6" in finishes_alike(command, *WORDS).out
 
 
 def test_records_that_are_missing(command, broken_off):
@@ -164,7 +164,7 @@ def test_records_that_are_missing(command, broken_off):
     records = folder / "metrics.jsonl"
     lines = records.read_text().splitlines(keepends=True)
     records.write_text("".join(lines[:5]))
-    again = finishes_alike(command, folder, *WORDS)
+    again = finishes_alike(command, *WORDS)
     assert "is passed over: records that belong to it are missing" in again.err
     assert "resume    after round 4" in again.out
 
@@ -177,7 +177,7 @@ def test_broken_off_again_before_the_next_checkpoint(command, broken_off, disk):
     for _ in range(2):
         broken_off(*words, after=10)
         assert [json.loads(path.read_text())["round"] for path in manifests(folder)] == [4, 8]
-    again = finishes_alike(command, folder, *words)
+    again = finishes_alike(command, *words)
     assert "passed over" not in again.err
     assert "resume    after round 8" in again.out
 
@@ -188,7 +188,7 @@ def test_damage_does_not_stand_in_the_way_of_new_checkpoints(command, broken_off
         flip(path.with_suffix(".safetensors"))
     broken_off(*WORDS, after=9)  # from the start: rounds 2 to 8 are below the damaged 8 and 10
     assert [json.loads(path.read_text())["round"] for path in manifests(folder)] == [6, 8]
-    again = finishes_alike(command, folder, *WORDS)
+    again = finishes_alike(command, *WORDS)
     assert "passed over" not in again.err
     assert "resume    after round 8" in again.out
 

@@ -227,7 +227,7 @@ def test_resnet_takes_small_grey_images(command):
 
 
 def test_a_sweep_goes_on_after_a_job_that_fails(command):
-    ended = command(*SMALL, *WILD, "-m", "training.lr=1,0.001")
+    ended = command(*SMALL, *WILD, "-m", "training.lr=1,0.001")  # the later lr counts
     assert ended.code == 1
     assert ended.err.startswith("fedpan_exp: diverged in round")
     assert sorted(read_json(folder / "status.json")["status"] for folder in ended.runs) == ["diverged", "done"]

@@ -369,12 +369,3 @@ def test_torchrun_goes_on_and_shows_what_is_done_and_refuses_sweeps(tmp_path):
     sweep = torchrun(tmp_path, "-m", *SMALL, "seed=0,1")
     assert "torchrun must be given one run" in sweep.communicate(timeout=300)[0]
     assert sweep.returncode == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("threads", ["1", "2", "4"])
-def test_a_set_omp_num_threads_does_not_hang_it(tmp_path, threads):
-    command = [sys.executable, "-m", "fedpan_exp", *SMALL, "ranks=2"]
-    root = str(Path(__file__).parents[1])
-    environment = {**os.environ, "OMP_NUM_THREADS": threads, "PYTHONPATH": root}
-    subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=300, capture_output=True)
