@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from fedpan_exp.data.cinic import CINIC10, CLASSES
+from fedpan_exp.data.datasets.cinic import CINIC10, CLASSES
 from fedpan_exp.data.store import obtain
 
 PNGS = 20_000

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedpan_exp import config
+from fedpan_exp.config import Experiment
 from fedpan_exp.data import Images, Pixels, split
-from fedpan_exp.experiment import Experiment
+from fedpan_exp.studies import STUDIES
 
 
 class Floor:
@@ -93,7 +94,7 @@ class FloorProcess:
 
 
 def _serve(pipe: Connection, overrides: tuple[str, ...]) -> None:
-    config.register()
+    config.register(STUDIES)
     setting = config.experiment(*overrides)
     scene, training = setting.fl_scene, setting.training
     floor, images = floor_of(setting, setting.network())

@@ -11,8 +11,8 @@ from omegaconf import OmegaConf
 
 from fedpan_exp import config
 from fedpan_exp.federation import Checkpoints, Memories, federate
-from fedpan_exp.folders import CONF
 from fedpan_exp.studies.setup import make_world
+from fedpan_exp.system.paths import CONF
 from fedpan_exp.tracking.record import CHECKPOINT, Record
 
 

@@ -5,10 +5,10 @@ import time
 from dataclasses import replace
 
 from fedpan_exp import config
-from fedpan_exp.console import quietly
 from fedpan_exp.data import Clients
 from fedpan_exp.federation import federate
 from fedpan_exp.studies.setup import make_world
+from fedpan_exp.system.console import quietly
 
 MANY, FEW, INVITED = 10_000, 100, 10
 

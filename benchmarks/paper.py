@@ -6,14 +6,15 @@ from math import ceil
 
 from benchmarks.work import Work, work_of
 from fedpan_exp import config
-from fedpan_exp.console import console, quietly
-from fedpan_exp.experiment import Experiment
-from fedpan_exp.folders import SWEEPS
-from fedpan_exp.studies.central import Central
+from fedpan_exp.config import Experiment
+from fedpan_exp.studies import STUDIES
+from fedpan_exp.studies.centralized import Central
 from fedpan_exp.studies.federate import Federate
 from fedpan_exp.studies.fusion import Fusion
 from fedpan_exp.sweeping.grids import expand
 from fedpan_exp.sweeping.jobs import Job, read_jobs
+from fedpan_exp.system.console import console, quietly
+from fedpan_exp.system.paths import SWEEPS
 
 # Assumed, not measured: a GPU of 2020 or later, in 32 bits and eager mode.
 RATE = 10e12  # operations a second that it sustains
@@ -89,7 +90,7 @@ def show(name: str, cost: Cost) -> None:
 
 
 def main() -> None:
-    config.register()
+    config.register(STUDIES)
     runs: dict[str, Job] = {}  # exhibits share some
     figure: list[Job] = []
     for path in sorted(SWEEPS.glob("*.yaml")):

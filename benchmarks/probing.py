@@ -5,10 +5,10 @@ import time
 from dataclasses import dataclass
 
 from fedpan_exp import config
-from fedpan_exp.console import quietly
 from fedpan_exp.federation import federate
 from fedpan_exp.probes import PROBES, make_probes, measure
 from fedpan_exp.studies.setup import make_world
+from fedpan_exp.system.console import quietly
 
 EVERY = 3
 

@@ -18,8 +18,9 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from fedpan_exp import config
-from fedpan_exp.console import console
-from fedpan_exp.folders import CONF
+from fedpan_exp.studies import STUDIES
+from fedpan_exp.system.console import console
+from fedpan_exp.system.paths import CONF
 from fedpan_exp.tracking.identity import run_name
 
 ROUNDS = 1000
@@ -67,7 +68,7 @@ def make_run(folder: Path, settings: dict[str, Any], chance: np.random.Generator
 
 
 def main() -> None:
-    config.register()
+    config.register(STUDIES)
     with tempfile.TemporaryDirectory() as place:
         runs = Path(place) / "runs"
         names = make_runs(runs)

@@ -6,9 +6,9 @@ import torch
 
 from benchmarks.floor import FloorProcess
 from fedpan_exp import config
-from fedpan_exp.console import quietly
 from fedpan_exp.federation import federate
 from fedpan_exp.studies.setup import make_world
+from fedpan_exp.system.console import quietly
 
 
 @dataclass

@@ -14,9 +14,10 @@ from scipy.optimize import nnls
 
 from benchmarks.work import Work, work_of
 from fedpan_exp import config
-from fedpan_exp.console import console, quietly
 from fedpan_exp.federation import federate
+from fedpan_exp.studies import STUDIES
 from fedpan_exp.studies.setup import make_world
+from fedpan_exp.system.console import console, quietly
 
 CIFAR = ("dataset=cifar10", "fl_scene=cross_device")
 SCENES = {  # name: settings, clients a round
@@ -112,7 +113,7 @@ def show(points: list[Point], model: Model) -> None:
 
 
 def main() -> None:
-    config.register()
+    config.register(STUDIES)
     points = measure((1, os.cpu_count() or 1))
     show(points, Model.fitted(points))
 

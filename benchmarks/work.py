@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from fedpan_exp.experiment import Experiment
+from fedpan_exp.config import Experiment
 
 IMAGES = 2  # BatchNorm cannot train on one
 

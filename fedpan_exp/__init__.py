@@ -1,6 +1,6 @@
 """Experiments on federated learning with position-aware neurons."""
 
-from fedpan_exp import torchvision_guard
+from fedpan_exp.system import torchvision_guard
 
 __version__ = "0.1.0"
 

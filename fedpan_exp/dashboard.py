@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedpan_exp.atomic import write_text
-from fedpan_exp.checks import UserError, first_line
-from fedpan_exp.console import console, errors
+from fedpan_exp.system.atomic_io import write_text
+from fedpan_exp.system.console import console, errors
+from fedpan_exp.system.errors import UserError, first_line
 from fedpan_exp.tracking.wandb_settings import has_key
 
 if TYPE_CHECKING:

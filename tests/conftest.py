@@ -11,13 +11,14 @@ import torch
 from fedpan_exp import cli, config
 from fedpan_exp.data import Clients, Images, Pixels
 from fedpan_exp.models import Network, initialise
-from fedpan_exp.randomness import stream
+from fedpan_exp.studies import STUDIES
+from fedpan_exp.system.rng import stream
 from fedpan_exp.training import Classifier, FabricSettings, LocalTrainer, Training
 
 torch.set_num_threads(1)  # the tests run side by side, and so do the processes they start
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ.pop("FEDPAN_DATA", None)
-config.register()
+config.register(STUDIES)
 
 
 experiment = config.experiment

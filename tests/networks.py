@@ -6,7 +6,7 @@ import torch
 
 from conftest import experiment
 from fedpan_exp.models import Network
-from fedpan_exp.randomness import stream
+from fedpan_exp.system.rng import stream
 
 NORMS = ("none", "bn", "gn1", "gn8")
 NETWORKS = [

@@ -16,8 +16,8 @@ from PIL import Image
 from scipy.io import savemat
 
 from conftest import random_images
-from fedpan_exp.data.cinic import CLASSES as CINIC_CLASSES
-from fedpan_exp.data.idx import FILES as IDX_FILES
+from fedpan_exp.data.datasets.cinic import CLASSES as CINIC_CLASSES
+from fedpan_exp.data.datasets.mnist import FILES as IDX_FILES
 from fedpan_exp.data.images import Data, Images
 
 RGB = (3, 32, 32)

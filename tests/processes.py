@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from fedpan_exp import cli
-from fedpan_exp.atomic import read_lines
+from fedpan_exp.system.atomic_io import read_lines
 
 SMALL = ("dataset=digits", "model.width=32", *(f"fl_scene.{s}" for s in ("K=12", "R=0.5", "E=1", "H=12")))
 

@@ -14,7 +14,8 @@ from omegaconf import OmegaConf
 from safetensors.numpy import save_file
 
 from fedpan_exp import config
-from fedpan_exp.folders import CONF
+from fedpan_exp.studies import STUDIES
+from fedpan_exp.system.paths import CONF
 from fedpan_exp.tracking.identity import run_name
 
 SCENE = ("fl_scene.K=100", "fl_scene.R=0.1", "fl_scene.E=5", "fl_scene.H=8")
@@ -25,7 +26,7 @@ PANS = (("off", 0.0), ("add", 0.05), ("mul", 0.05), ("mul", 0.1))
 
 @cache
 def default_settings() -> Any:
-    config.register()
+    config.register(STUDIES)
     with initialize_config_dir(str(CONF), version_base="1.3"):
         return OmegaConf.to_container(compose("config", ["scale=smoke", "dataset=mnist", *SCENE]), resolve=True)
 

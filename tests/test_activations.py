@@ -4,11 +4,11 @@ import pytest
 import torch
 from networks import NETWORKS, narrow, network
 
-from fedpan_exp.checks import ConfigError
+from fedpan_exp.alignment.permutation_spec import permute
+from fedpan_exp.alignment.shuffle import shuffled_orders
 from fedpan_exp.models import activations, watch
-from fedpan_exp.neurons.layout import permute
-from fedpan_exp.neurons.shuffle import shuffled_orders
-from fedpan_exp.randomness import stream
+from fedpan_exp.system.errors import ConfigError
+from fedpan_exp.system.rng import stream
 
 X = torch.randn(3, 3, 32, 32, generator=stream(0, "input"), dtype=torch.float64)
 

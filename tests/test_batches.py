@@ -5,7 +5,7 @@ import torch
 
 from conftest import PLAIN_PIXELS, clients_of, random_images
 from fedpan_exp.data import Clients, Pixels
-from fedpan_exp.randomness import stream
+from fedpan_exp.system.rng import stream
 
 
 def test_an_epoch_shows_every_sample_of_the_client_once():

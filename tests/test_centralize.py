@@ -10,11 +10,11 @@ import torch
 from safetensors.torch import load_file
 
 from conftest import clients_of, experiment, random_images, trainer_of
-from fedpan_exp.checks import ConfigError, Diverged
 from fedpan_exp.models import Network, Pan, initialise
 from fedpan_exp.models.mlp import MLPSettings
-from fedpan_exp.randomness import stream
-from fedpan_exp.stopping import Stop
+from fedpan_exp.system.errors import ConfigError, Diverged
+from fedpan_exp.system.rng import stream
+from fedpan_exp.system.signals import Stop
 from fedpan_exp.training import Classifier, Epochs, FabricSettings, Keeper, Training, begun, train
 
 SMALL = ("study=centralize", "dataset=digits", "model.width=16", "model.depth=1", "training.warmup_length=5")

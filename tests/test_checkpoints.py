@@ -9,8 +9,8 @@ import pytest
 from processes import SMALL, outcome, run_folder
 
 from conftest import Outcome
-from fedpan_exp.atomic import read_lines
 from fedpan_exp.federation.checkpoint import _digest_of
+from fedpan_exp.system.atomic_io import read_lines
 from fedpan_exp.tracking.record import Record
 
 

@@ -11,10 +11,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from conftest import WILD
-from fedpan_exp.atomic import read_json, read_lines
-from fedpan_exp.checks import listed
 from fedpan_exp.data import Clients
-from fedpan_exp.folders import SWEEPS
+from fedpan_exp.system.atomic_io import read_json, read_lines
+from fedpan_exp.system.errors import listed
+from fedpan_exp.system.paths import SWEEPS
 from fedpan_exp.training import LocalTrainer
 
 SMALL = ("scale=smoke", "model.width=16", "model.depth=2")

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from conftest import experiment
-from fedpan_exp.folders import CONF, SWEEPS
+from fedpan_exp.system.paths import CONF, SWEEPS
 
 OPTIONS = [(folder.name, path.stem) for folder in CONF.iterdir() if folder.is_dir() for path in folder.glob("*.yaml")]
 

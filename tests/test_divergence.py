@@ -6,12 +6,12 @@ import torch
 
 from conftest import PLAIN_PIXELS, clients_of, random_images, trainer_of
 from fedpan_exp.algorithms import FedAvg
+from fedpan_exp.alignment.divergence import weights_by_layer
 from fedpan_exp.federation import Kept, Scene, federate
 from fedpan_exp.models import Pan
 from fedpan_exp.models.mlp import MLP
 from fedpan_exp.models.resnet import ResNet
 from fedpan_exp.models.vgg import VGG
-from fedpan_exp.neurons.divergence import weights_by_layer
 from fedpan_exp.probes import PROBES
 from fedpan_exp.training import Vectors
 

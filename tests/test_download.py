@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from official_files import write_svhn
 
-from fedpan_exp.checks import DataError
 from fedpan_exp.data.dataset import SOURCES
 from fedpan_exp.data.download import Download
 from fedpan_exp.data.store import look, obtain
+from fedpan_exp.system.errors import DataError
 
 CONTENT = bytes(range(256)) * 4000
 

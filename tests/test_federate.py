@@ -10,12 +10,12 @@ from torch.nn import functional as F
 
 from conftest import PLAIN_PIXELS, clients_of, random_images, trainer_of
 from fedpan_exp.algorithms import FedAvg, Upload, average
-from fedpan_exp.checks import Diverged
 from fedpan_exp.federation import Scene, federate
 from fedpan_exp.federation.round import Divergence
 from fedpan_exp.models import Pan
 from fedpan_exp.models.mlp import MLP
 from fedpan_exp.models.resnet import ResNet
+from fedpan_exp.system.errors import Diverged
 from fedpan_exp.training import Classifier, FlatNet, Training
 
 

@@ -9,12 +9,12 @@ import torch
 from networks import narrow, network
 
 from conftest import experiment
-from fedpan_exp.checks import ConfigError
-from fedpan_exp.neurons.fusion import interpolate, sinkhorn, transport, weights_of_neurons
-from fedpan_exp.neurons.layout import permute
-from fedpan_exp.neurons.shuffle import shuffled_orders
-from fedpan_exp.randomness import stream
-from fedpan_exp.studies.central import make_site
+from fedpan_exp.alignment.fusion import interpolate, sinkhorn, transport, weights_of_neurons
+from fedpan_exp.alignment.permutation_spec import permute
+from fedpan_exp.alignment.shuffle import shuffled_orders
+from fedpan_exp.studies.centralized import make_site
+from fedpan_exp.system.errors import ConfigError
+from fedpan_exp.system.rng import stream
 
 FUSE = (
     "study=fusion",

@@ -15,7 +15,7 @@ from conftest import WILD
 @pytest.mark.slow
 def test_the_ledger_tells_and_retries(tmp_path):
     """Done, diverged, killed: each by its name, the killed one finished by --retry."""
-    ledger = [sys.executable, "-m", "fedpan_exp.ledger"]
+    ledger = [sys.executable, "-m", "fedpan_exp.runs"]
 
     def ask(*words: str) -> subprocess.CompletedProcess:
         return subprocess.run([*ledger, *words], cwd=tmp_path, capture_output=True, text=True, timeout=300)

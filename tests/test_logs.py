@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fedpan_exp import dashboard
-from fedpan_exp.atomic import read_json, read_lines
+from fedpan_exp.system.atomic_io import read_json, read_lines
 from fedpan_exp.tracking.record import Record
 
 SMALL = ("dataset=digits", "model.width=16", *(f"fl_scene.{s}" for s in ("K=5", "R=0.4", "E=1", "H=4")))

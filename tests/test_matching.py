@@ -6,12 +6,12 @@ import pytest
 import torch
 from networks import NETWORKS, narrow, network
 
-from fedpan_exp.neurons.fusion import interpolate
-from fedpan_exp.neurons.kept import share_in_place
-from fedpan_exp.neurons.layout import Layout, permute
-from fedpan_exp.neurons.matching import assign, match_activations, match_weights
-from fedpan_exp.neurons.shuffle import shuffled_orders
-from fedpan_exp.randomness import stream
+from fedpan_exp.alignment.fusion import interpolate
+from fedpan_exp.alignment.kept_ratio import share_in_place
+from fedpan_exp.alignment.matching import assign, match_activations, match_weights
+from fedpan_exp.alignment.permutation_spec import Layout, permute
+from fedpan_exp.alignment.shuffle import shuffled_orders
+from fedpan_exp.system.rng import stream
 
 
 def test_an_assignment_is_the_best_of_all():

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from conftest import Outcome
-from fedpan_exp.atomic import read_json, read_lines
-from fedpan_exp.neurons.error import shuffle_error
-from fedpan_exp.neurons.kept import accumulated_order, share_in_place
-from fedpan_exp.randomness import stream
+from fedpan_exp.alignment.kept_ratio import accumulated_order, share_in_place
+from fedpan_exp.alignment.shuffle_error import shuffle_error
+from fedpan_exp.system.atomic_io import read_json, read_lines
+from fedpan_exp.system.rng import stream
 
 Command = Callable[..., Outcome]
 

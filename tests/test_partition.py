@@ -5,9 +5,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedpan_exp.checks import ConfigError
 from fedpan_exp.data import Rule, split
 from fedpan_exp.data.partition import DRAWS
+from fedpan_exp.system.errors import ConfigError
 
 LABELS = torch.arange(50_000) % 10  # CIFAR-10's class counts
 

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from conftest import random_images, trainer_of
+from fedpan_exp.alignment.preference import contributions, preferred_class, share_of_same_class
 from fedpan_exp.data import Images
 from fedpan_exp.models import Pan
 from fedpan_exp.models.mlp import MLP
 from fedpan_exp.models.vgg import VGG
-from fedpan_exp.neurons.preference import contributions, preferred_class, share_of_same_class
-from fedpan_exp.probes.microscope import Microscope
+from fedpan_exp.probes.activation_probe import Microscope
 from fedpan_exp.training import Vectors
 
 

@@ -19,13 +19,13 @@ from safetensors.torch import load_file
 
 from conftest import clients_of, experiment, random_images, trainer_of
 from fedpan_exp.algorithms import ALGORITHMS, FedAvg, Server, Visit
-from fedpan_exp.atomic import read_json, read_lines
-from fedpan_exp.checks import ConfigError, Diverged
 from fedpan_exp.federation import Memories, Round, Scene, count_ranks, federate
 from fedpan_exp.federation.ranks import share_out
 from fedpan_exp.federation.team import Lost
 from fedpan_exp.models import Pan
 from fedpan_exp.models.resnet import ResNet
+from fedpan_exp.system.atomic_io import read_json, read_lines
+from fedpan_exp.system.errors import ConfigError, Diverged
 from fedpan_exp.training import FlatNet, Training
 
 SMALL = ("dataset=digits", "model.width=32", *(f"fl_scene.{s}" for s in ("K=12", "R=0.5", "E=1", "H=8", "alpha=1")))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fedpan_exp.atomic import read_json
+from fedpan_exp.system.atomic_io import read_json
 
 pytestmark = pytest.mark.slow
 REPO = Path(__file__).parents[1]

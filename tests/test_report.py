@@ -12,8 +12,8 @@ from run_sweeps import SWEEPS, make_sweep
 from fedpan_exp.report import __main__ as command
 from fedpan_exp.report.build import Report
 from fedpan_exp.report.claims import Claim
-from fedpan_exp.report.exhibits import EXHIBITS
-from fedpan_exp.report.library import Library, read_run
+from fedpan_exp.report.paper_figures import EXHIBITS
+from fedpan_exp.report.run_collection import Library, read_run
 from fedpan_exp.report.tables import Amount, Table
 
 # Figures and tables of the paper by their labels, underscores for hyphens, and the five grids.
@@ -232,7 +232,7 @@ def test_only_what_changed_is_read_and_drawn_again(tmp_path, monkeypatch):
     state = report.library.state()
     read, drawn = [], []
     monkeypatch.setattr(
-        "fedpan_exp.report.library.read_run",
+        "fedpan_exp.report.run_collection.read_run",
         lambda folder, real=read_run: read.append(folder) or real(folder),
     )
     draw = Report._draw_anew

@@ -12,8 +12,8 @@ import yaml
 from run_folders import make_listing, make_run
 
 from fedpan_exp.report.build import Report
-from fedpan_exp.report.library import read_run
 from fedpan_exp.report.pairing import Paired, bootstrap, paired
+from fedpan_exp.report.run_collection import read_run
 from fedpan_exp.report.statistics import best_pan, cell_of, way_to
 
 

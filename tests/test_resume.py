@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from processes import SMALL, child, ended, has_ended, outcome, run_folder, wait_for
 
-from fedpan_exp.atomic import read_json, read_lines
+from fedpan_exp.system.atomic_io import read_json, read_lines
 from fedpan_exp.tracking.record import Record
 
 ALGORITHMS = ("fedavg", "fedprox", "fedopt", "scaffold", "moon")

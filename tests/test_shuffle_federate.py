@@ -8,14 +8,14 @@ from torch.nn import functional as F
 
 from conftest import PLAIN_PIXELS, clients_of, random_images, trainer_of
 from fedpan_exp.algorithms import ALGORITHMS
+from fedpan_exp.alignment.permutation_spec import permute
+from fedpan_exp.alignment.shuffle import shuffled_orders
 from fedpan_exp.federation import Scene, federate
 from fedpan_exp.models import Pan
 from fedpan_exp.models.mlp import MLP
 from fedpan_exp.models.resnet import ResNet
-from fedpan_exp.neurons.layout import permute
-from fedpan_exp.neurons.shuffle import shuffled_orders
-from fedpan_exp.randomness import stream
 from fedpan_exp.studies.shuffle_federate import ShufflingClients, shuffle
+from fedpan_exp.system.rng import stream
 from fedpan_exp.training import Training
 
 OFF = Pan()

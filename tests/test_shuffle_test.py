@@ -10,10 +10,10 @@ import yaml
 from safetensors.torch import load_file, save_file
 
 from conftest import experiment
-from fedpan_exp.checks import ConfigError
-from fedpan_exp.neurons.layout import permute
-from fedpan_exp.neurons.shuffle import shuffled_orders
-from fedpan_exp.randomness import stream
+from fedpan_exp.alignment.permutation_spec import permute
+from fedpan_exp.alignment.shuffle import shuffled_orders
+from fedpan_exp.system.errors import ConfigError
+from fedpan_exp.system.rng import stream
 from fedpan_exp.training import Epochs
 
 NET = ("dataset=digits", "model.width=24", "model.depth=2", "training.warmup_length=10")

@@ -14,11 +14,11 @@ import official_files
 import pytest
 from official_files import WRITERS, pack, write_idx
 
-from fedpan_exp.atomic import read_json
-from fedpan_exp.checks import DataError
 from fedpan_exp.data.dataset import SOURCES
-from fedpan_exp.data.idx import FILES, decode
+from fedpan_exp.data.datasets.mnist import FILES, decode
 from fedpan_exp.data.images import Data
+from fedpan_exp.system.atomic_io import read_json
+from fedpan_exp.system.errors import DataError
 
 ARCHIVE = {
     "cifar10": "cifar-10-python.tar.gz",

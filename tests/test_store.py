@@ -19,14 +19,14 @@ import torch
 from official_files import write_cinic, write_idx, write_svhn
 
 from conftest import random_images
-from fedpan_exp.checks import DataError
 from fedpan_exp.data.dataset import SOURCES
-from fedpan_exp.data.digits import load_digits
+from fedpan_exp.data.datasets.digits import load_digits
 from fedpan_exp.data.download import Download, checksum
 from fedpan_exp.data.files import Files
 from fedpan_exp.data.images import Data, Images
 from fedpan_exp.data.source import Source
 from fedpan_exp.data.store import look, obtain
+from fedpan_exp.system.errors import DataError
 
 TINY = Data(random_images(20), random_images(5, seed=1))
 

@@ -14,16 +14,16 @@ from run_folders import is_drawn
 
 from conftest import experiment
 from fedpan_exp import config
-from fedpan_exp.atomic import read_json, read_lines
-from fedpan_exp.checks import ConfigError
-from fedpan_exp.folders import SWEEPS
-from fedpan_exp.report.exhibits import EXHIBITS
-from fedpan_exp.report.library import read_run
+from fedpan_exp.report.paper_figures import EXHIBITS
+from fedpan_exp.report.run_collection import read_run
 from fedpan_exp.report.sweeps import read_listings
 from fedpan_exp.sweeping import grids, plan
 from fedpan_exp.sweeping.grids import expand
 from fedpan_exp.sweeping.jobs import read_jobs
-from fedpan_exp.tracking.ledger import Entry, entries
+from fedpan_exp.system.atomic_io import read_json, read_lines
+from fedpan_exp.system.errors import ConfigError
+from fedpan_exp.system.paths import SWEEPS
+from fedpan_exp.tracking.runs import Entry, entries
 
 SMOKE = ("scale=smoke", "model.width=16")
 

@@ -4,10 +4,10 @@ import pytest
 import torch
 from networks import NETWORKS, network
 
+from fedpan_exp.alignment.permutation_spec import permute
+from fedpan_exp.alignment.shuffle import shuffled_order, shuffled_orders
 from fedpan_exp.models import Network
-from fedpan_exp.neurons.layout import permute
-from fedpan_exp.neurons.shuffle import shuffled_order, shuffled_orders
-from fedpan_exp.randomness import stream
+from fedpan_exp.system.rng import stream
 
 
 def change_by_shuffling(net: Network) -> float:

@@ -9,10 +9,10 @@ import yaml
 from omegaconf import OmegaConf
 
 from conftest import experiment
-from fedpan_exp import thermometer
-from fedpan_exp.atomic import write_json
-from fedpan_exp.neurons.thermometer import misplaced_share, read
-from fedpan_exp.randomness import stream
+from fedpan_exp import misalignment as thermometer
+from fedpan_exp.alignment.misalignment import misplaced_share, read
+from fedpan_exp.system.atomic_io import write_json
+from fedpan_exp.system.rng import stream
 
 
 def misplaced(N_sf, P_sf=0.1):

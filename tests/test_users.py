@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from conftest import random_images
-from fedpan_exp.checks import ConfigError
 from fedpan_exp.data.images import Data, Images
 from fedpan_exp.data.users import draw_users, hold_out
+from fedpan_exp.system.errors import ConfigError
 
 
 def of_users(samples: list[int]) -> Data:

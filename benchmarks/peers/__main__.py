@@ -14,7 +14,7 @@ import torch
 from benchmarks.peers.job import TASKS
 from benchmarks.peers.programs import Measured, Program, measure
 from benchmarks.peers.settings import export
-from fedpan_exp.console import console
+from fedpan_exp.system.console import console
 
 FLOOR = Program("a plain loop, 1 process: the floor", "floor", is_ours=True, one_process=True)
 PROGRAMS = [

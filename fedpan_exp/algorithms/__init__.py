@@ -5,7 +5,7 @@ from fedpan_exp.algorithms.fedopt import FedOpt
 from fedpan_exp.algorithms.fedprox import FedProx
 from fedpan_exp.algorithms.moon import Moon
 from fedpan_exp.algorithms.scaffold import Scaffold
-from fedpan_exp.algorithms.upload import Upload, add_up, average
+from fedpan_exp.algorithms.update import Upload, add_up, average
 
 ALGORITHMS: dict[str, type[FedAvg]] = {
     "fedavg": FedAvg,

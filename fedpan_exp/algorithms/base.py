@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedpan_exp.algorithms.upload import Upload, average
+from fedpan_exp.algorithms.update import Upload, average
 from fedpan_exp.training.flat import FlatNet
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from fedpan_exp.algorithms.base import FedAvg, Visit
-from fedpan_exp.checks import require, require_choice
+from fedpan_exp.system.errors import require, require_choice
 from fedpan_exp.training.flat import FlatNet
 
 

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedpan_exp.algorithms.base import FedAvg, Visit
-from fedpan_exp.checks import require
+from fedpan_exp.system.errors import require
 from fedpan_exp.training.flat import FlatNet
 
 

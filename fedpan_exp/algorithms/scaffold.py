@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from fedpan_exp.algorithms.base import FedAvg, Server, Visit
-from fedpan_exp.algorithms.upload import Upload, average
-from fedpan_exp.checks import require, require_choice
+from fedpan_exp.algorithms.update import Upload, average
+from fedpan_exp.system.errors import require, require_choice
 from fedpan_exp.training.flat import FlatNet
 
 

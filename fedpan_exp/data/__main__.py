@@ -8,11 +8,11 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from fedpan_exp.checks import UserError, require_choice
-from fedpan_exp.console import console, errors
 from fedpan_exp.data.dataset import BUILT_IN, SOURCES
 from fedpan_exp.data.inventory import inventory
 from fedpan_exp.data.store import obtain
+from fedpan_exp.system.console import console, errors
+from fedpan_exp.system.errors import UserError, require_choice
 
 EXAMPLES = """\
 examples:

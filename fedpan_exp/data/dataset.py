@@ -5,20 +5,20 @@ from pathlib import Path
 
 import torch
 
-from fedpan_exp.checks import DataError, require, require_choice
-from fedpan_exp.console import say
-from fedpan_exp.data.cifar import CIFAR10, CIFAR100
-from fedpan_exp.data.cinic import CINIC10
-from fedpan_exp.data.digits import load_digits
-from fedpan_exp.data.gtsrb import GTSRB
-from fedpan_exp.data.idx import FASHION_MNIST, MNIST
+from fedpan_exp.data.datasets.cifar import CIFAR10, CIFAR100
+from fedpan_exp.data.datasets.cinic import CINIC10
+from fedpan_exp.data.datasets.digits import load_digits
+from fedpan_exp.data.datasets.femnist import FEMNIST
+from fedpan_exp.data.datasets.gtsrb import GTSRB
+from fedpan_exp.data.datasets.mnist import FASHION_MNIST, MNIST
+from fedpan_exp.data.datasets.svhn import SVHN
 from fedpan_exp.data.images import Data
-from fedpan_exp.data.leaf import FEMNIST
-from fedpan_exp.data.pixels import Pixels
 from fedpan_exp.data.source import Source
 from fedpan_exp.data.store import obtain
-from fedpan_exp.data.svhn import SVHN
+from fedpan_exp.data.transforms import Pixels
 from fedpan_exp.data.users import draw_users, hold_out
+from fedpan_exp.system.console import say
+from fedpan_exp.system.errors import DataError, require, require_choice
 
 SOURCES: dict[str, Source] = {
     source.name: source for source in (MNIST, FEMNIST, SVHN, GTSRB, CIFAR10, CIFAR100, CINIC10, FASHION_MNIST)

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedpan_exp.checks import DataError, first_line
-from fedpan_exp.console import job
 from fedpan_exp.data.files import File
+from fedpan_exp.system.console import job
+from fedpan_exp.system.errors import DataError, first_line
 
 T = TypeVar("T")
 R = TypeVar("R")

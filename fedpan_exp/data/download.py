@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from hashlib import md5
 from pathlib import Path, PurePosixPath
 
-from fedpan_exp.checks import DataError, first_line
-from fedpan_exp.console import download as progress_in_bytes
+from fedpan_exp.system.console import download as progress_in_bytes
+from fedpan_exp.system.errors import DataError, first_line
 
 PATIENCE = 20  # seconds without an answer until an address counts as dead
 PIECE = 1 << 18

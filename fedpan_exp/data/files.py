@@ -17,7 +17,7 @@ from hashlib import sha256
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
 
-from fedpan_exp.checks import DataError, first_line, listed
+from fedpan_exp.system.errors import DataError, first_line, listed
 
 UNPACK: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".xz": lzma.decompress}
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz")

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from fedpan_exp.checks import DataError
+from fedpan_exp.system.errors import DataError
 
 
 @dataclass

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedpan_exp.checks import DataError
 from fedpan_exp.data.dataset import BUILT_IN, SOURCES
 from fedpan_exp.data.images import Data
 from fedpan_exp.data.source import Source
 from fedpan_exp.data.store import OFFICIAL, SOUND, look
+from fedpan_exp.system.errors import DataError
 
 
 @dataclass

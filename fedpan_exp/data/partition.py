@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedpan_exp.checks import ConfigError, require
-from fedpan_exp.randomness import numpy_stream
+from fedpan_exp.system.errors import ConfigError, require
+from fedpan_exp.system.rng import numpy_stream
 
 REDRAWS = 10  # a draw that leaves a client too little is drawn again this often, then repaired
 

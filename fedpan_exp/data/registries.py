@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from hashlib import sha256, sha512
 from pathlib import Path
 
-from fedpan_exp.checks import DataError
-from fedpan_exp.console import download
+from fedpan_exp.system.console import download
+from fedpan_exp.system.errors import DataError
 
 PATIENCE = 900  # seconds until a client that hangs is ended
 

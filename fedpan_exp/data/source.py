@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fedpan_exp.checks import listed
 from fedpan_exp.data.download import Download
 from fedpan_exp.data.files import Files, find
 from fedpan_exp.data.images import Data
+from fedpan_exp.system.errors import listed
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from filelock import FileLock, Timeout
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
-from fedpan_exp.checks import DataError, first_line
-from fedpan_exp.console import console, warn
 from fedpan_exp.data.download import checksum
 from fedpan_exp.data.files import Files, NothingThere
 from fedpan_exp.data.images import Data
 from fedpan_exp.data.source import Source
+from fedpan_exp.system.console import console, warn
+from fedpan_exp.system.errors import DataError, first_line
 
 FORMAT = "1"  # of the kept tensors: another number where the same files would be read differently
 OFFICIAL, NOT_CHECKED = SOUND = ("official", "not checked")

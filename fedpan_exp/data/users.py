@@ -2,9 +2,9 @@
 
 import torch
 
-from fedpan_exp.checks import ConfigError
 from fedpan_exp.data.images import Data
-from fedpan_exp.randomness import stream
+from fedpan_exp.system.errors import ConfigError
+from fedpan_exp.system.rng import stream
 
 
 def draw_users(data: Data, share: float, seed: int) -> Data:

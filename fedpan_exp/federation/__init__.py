@@ -1,12 +1,12 @@
 """Rounds of local training and aggregation."""
 
 from fedpan_exp.federation.checkpoint import Checkpoints, CheckpointSettings
-from fedpan_exp.federation.kept import Kept
-from fedpan_exp.federation.memories import Memories
+from fedpan_exp.federation.client_states import Memories
+from fedpan_exp.federation.loop import federate
 from fedpan_exp.federation.ranks import check_ranks, count_ranks
 from fedpan_exp.federation.round import Round
-from fedpan_exp.federation.rounds import federate
 from fedpan_exp.federation.scene import Scene
+from fedpan_exp.federation.snapshot import Kept
 
 __all__ = [
     "CheckpointSettings",

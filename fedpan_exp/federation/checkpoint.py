@@ -17,10 +17,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from fedpan_exp.algorithms import Server
-from fedpan_exp.atomic import NoPlace, flush_to_disk, read_json, write_json, write_whole
-from fedpan_exp.checks import first_line, require
-from fedpan_exp.console import warn
-from fedpan_exp.federation.memories import Memories
+from fedpan_exp.federation.client_states import Memories
+from fedpan_exp.system.atomic_io import NoPlace, flush_to_disk, read_json, write_json, write_whole
+from fedpan_exp.system.console import warn
+from fedpan_exp.system.errors import first_line, require
 
 FORMAT = 1
 CLIENT_FILE = re.compile(r"\d+-[0-9a-f]{32}\.safetensors")

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 from torch import Tensor
 
 from fedpan_exp.algorithms import Upload, add_up
-from fedpan_exp.checks import Diverged, UserError
 from fedpan_exp.federation.team import Dismissed, Team
+from fedpan_exp.system.errors import Diverged, UserError
 
 T = TypeVar("T")
 KINDS: dict[str, Callable[[str], Exception]] = {"diverged": Diverged, "mistake": UserError, "bug": RuntimeError}

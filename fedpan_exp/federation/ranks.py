@@ -22,9 +22,9 @@ from lightning.fabric.strategies import DDPStrategy
 from torch import distributed
 
 from fedpan_exp import torchrun
-from fedpan_exp.checks import UserError, require
 from fedpan_exp.federation.team import Dismissed, Team
-from fedpan_exp.stopping import Stop
+from fedpan_exp.system.errors import UserError, require
+from fedpan_exp.system.signals import Stop
 
 # The group of an earlier run that lies about in a cycle must not be destroyed in a forked process: it would wait there
 # for threads that only its maker has.

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from torch import Tensor
 
 from fedpan_exp.algorithms import Server
-from fedpan_exp.federation.kept import Kept
+from fedpan_exp.federation.snapshot import Kept
 from fedpan_exp.training import Fit, Score
 
 T = TypeVar("T")

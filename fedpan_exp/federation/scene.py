@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import torch
 
-from fedpan_exp.checks import require, require_choice
 from fedpan_exp.data import KINDS, Rule
-from fedpan_exp.randomness import stream
+from fedpan_exp.system.errors import require, require_choice
+from fedpan_exp.system.rng import stream
 
 
 @dataclass

@@ -14,9 +14,9 @@ from lightning import Fabric
 from torch import Tensor, distributed
 
 from fedpan_exp.algorithms import Server
-from fedpan_exp.checks import first_line
-from fedpan_exp.federation.memories import Memory
-from fedpan_exp.stopping import Interrupted, Stop
+from fedpan_exp.federation.client_states import Memory
+from fedpan_exp.system.errors import first_line
+from fedpan_exp.system.signals import Interrupted, Stop
 
 T = TypeVar("T")
 Parcel = Mapping[int, Memory | str]  # what clients remember: vectors, or the file that holds them

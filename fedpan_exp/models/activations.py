@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from fedpan_exp.checks import require_choice
 from fedpan_exp.models.network import Network
+from fedpan_exp.system.errors import require_choice
 
 HEAD = "head"  # the output layer has no ReLU: its values are the logits
 POSITIONS = ("all", "max")

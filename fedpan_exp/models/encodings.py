@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from fedpan_exp.randomness import stream
+from fedpan_exp.system.rng import stream
 
 NEGLIGIBLE = 1e-9  # a sine below this is a rounding error of sin(pi n)
 

@@ -5,11 +5,11 @@ from math import prod
 
 from torch import nn
 
-from fedpan_exp.checks import require
+from fedpan_exp.alignment.permutation_spec import Layout
 from fedpan_exp.models.linear import Linear
 from fedpan_exp.models.network import ModelSettings, Network, Shape
 from fedpan_exp.models.position import Pan
-from fedpan_exp.neurons.layout import Layout
+from fedpan_exp.system.errors import require
 
 
 @dataclass

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fedpan_exp.checks import ConfigError, require
+from fedpan_exp.alignment.permutation_spec import Layout
 from fedpan_exp.models.position import Pan
-from fedpan_exp.neurons.layout import Layout
+from fedpan_exp.system.errors import ConfigError, require
 
 Shape = tuple[int, int, int]  # channels, height, width
 

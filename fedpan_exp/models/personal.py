@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from fedpan_exp.models.position import encodings
-from fedpan_exp.randomness import stream
+from fedpan_exp.system.rng import stream
 
 
 @contextmanager

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from fedpan_exp.checks import require, require_choice
 from fedpan_exp.models.encodings import ENCODINGS
+from fedpan_exp.system.errors import require, require_choice
 
 
 @dataclass

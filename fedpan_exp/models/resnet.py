@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from fedpan_exp.checks import require
+from fedpan_exp.alignment.permutation_spec import Layout
 from fedpan_exp.models.network import ModelSettings, Network, Shape, beside_norm, check_norm, norm_layer
 from fedpan_exp.models.position import Pan
-from fedpan_exp.neurons.layout import Layout
+from fedpan_exp.system.errors import require
 
 
 @dataclass

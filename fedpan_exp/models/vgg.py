@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 
 from torch import nn
 
-from fedpan_exp.checks import ConfigError, require
+from fedpan_exp.alignment.permutation_spec import Layout
 from fedpan_exp.models.linear import Linear
 from fedpan_exp.models.network import ModelSettings, Network, Shape, beside_norm, check_norm, norm_layer
 from fedpan_exp.models.position import Pan
-from fedpan_exp.neurons.layout import Layout
+from fedpan_exp.system.errors import ConfigError, require
 
 
 @dataclass

@@ -1,10 +1,10 @@
 """Probes of what neurons do: are they at the same places, and do they work for the same classes?"""
 
+from fedpan_exp.alignment.kept_ratio import share_in_place
+from fedpan_exp.alignment.preference import share_of_same_class
 from fedpan_exp.data import Clients, Images
 from fedpan_exp.federation import Kept
-from fedpan_exp.neurons.kept import share_in_place
-from fedpan_exp.neurons.preference import share_of_same_class
-from fedpan_exp.probes.microscope import Microscope
+from fedpan_exp.probes.activation_probe import Microscope
 from fedpan_exp.training import LocalTrainer
 
 SAMPLES = 500  # of the test set, as in the paper; all of a smaller one

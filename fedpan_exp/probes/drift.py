@@ -4,9 +4,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from fedpan_exp.alignment.divergence import gradient_variances, update_cosines, weight_divergence, weights_by_layer
 from fedpan_exp.data import Clients, Images
 from fedpan_exp.federation import Kept
-from fedpan_exp.neurons.divergence import gradient_variances, update_cosines, weight_divergence, weights_by_layer
 from fedpan_exp.training import LocalTrainer
 
 

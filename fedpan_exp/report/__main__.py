@@ -4,9 +4,9 @@ import argparse
 import time
 from pathlib import Path
 
-from fedpan_exp.checks import UserError, require
-from fedpan_exp.console import console, errors
 from fedpan_exp.report.build import Report
+from fedpan_exp.system.console import console, errors
+from fedpan_exp.system.errors import UserError, require
 
 EXAMPLES = """\
 examples:

@@ -10,16 +10,16 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-from fedpan_exp.atomic import NoPlace, write_text, write_whole
-from fedpan_exp.checks import UserError, first_line, hint
 from fedpan_exp.report import comparison
 from fedpan_exp.report.claims import Exhibit
-from fedpan_exp.report.drawings.plate import Nothing, Plate
-from fedpan_exp.report.exhibits import EXHIBITS, own_sweep
-from fedpan_exp.report.library import Library, Signature, distinct
 from fedpan_exp.report.page import Content, render
+from fedpan_exp.report.paper_figures import EXHIBITS, own_sweep
+from fedpan_exp.report.plots.figure_result import Nothing, Plate
+from fedpan_exp.report.run_collection import Library, Signature, distinct
 from fedpan_exp.report.sweeps import Sweep
 from fedpan_exp.report.tables import Table
+from fedpan_exp.system.atomic_io import NoPlace, write_text, write_whole
+from fedpan_exp.system.errors import UserError, first_line, hint
 
 # Text stays text in an SVG, and the same runs give the same bytes.
 PRINT: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "fedpan_exp", "font.size": 9}

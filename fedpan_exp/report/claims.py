@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedpan_exp.checks import listed
-from fedpan_exp.report.drawings.plate import Plate
+from fedpan_exp.report.plots.figure_result import Plate
 from fedpan_exp.report.runs import show
 from fedpan_exp.report.sweeps import Sweep
 from fedpan_exp.report.tables import Amount
+from fedpan_exp.system.errors import listed
 
 SPLIT = ("fl_scene.K", "fl_scene.alpha")  # say nothing where clients are users: FeMnist, in the paper as here
 

@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fedpan_exp.atomic import read_lines
 from fedpan_exp.report.style import BLUE, GREY, ORANGE, save, tidy
+from fedpan_exp.system.atomic_io import read_lines
 
 
 class Words(NamedTuple):

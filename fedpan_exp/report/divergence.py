@@ -4,8 +4,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from fedpan_exp.atomic import read_json
 from fedpan_exp.report.style import BLUE, ORANGE, save, tidy
+from fedpan_exp.system.atomic_io import read_json
 
 KINDS = {  # of a probe: title, unit, colour
     "divergence": ("weight divergence", "mean distance from the mean weights", BLUE),

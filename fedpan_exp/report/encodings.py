@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from fedpan_exp.atomic import read_json, read_lines
 from fedpan_exp.report.style import SIGNED, save
+from fedpan_exp.system.atomic_io import read_json, read_lines
 
 
 def draw(folder: Path) -> Path | None:

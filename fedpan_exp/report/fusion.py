@@ -4,8 +4,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from fedpan_exp.atomic import read_lines, write_whole
 from fedpan_exp.report.curves import BLUE, GREY
+from fedpan_exp.system.atomic_io import read_lines, write_whole
 
 
 def draw(folder: Path) -> Path | None:

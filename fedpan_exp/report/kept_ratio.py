@@ -5,8 +5,8 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedpan_exp.atomic import read_json, read_lines
 from fedpan_exp.report.style import BLUE, ORANGE, save, tidy
+from fedpan_exp.system.atomic_io import read_json, read_lines
 
 
 def draw(folder: Path) -> Path | None:

@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedpan_exp.atomic import read_json
 from fedpan_exp.report.style import BLUE, GREY, ORANGE, save
+from fedpan_exp.system.atomic_io import read_json
 
 COLUMNS = 4
 

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from safetensors.numpy import load_file
 
-from fedpan_exp.atomic import read_json
 from fedpan_exp.report.style import GREY, save
+from fedpan_exp.system.atomic_io import read_json
 
 
 def draw(folder: Path) -> Path | None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedpan_exp.tracking.identity import NOT_SCIENCE, is_off
-from fedpan_exp.tracking.ledger import Entry
+from fedpan_exp.tracking.runs import Entry
 
 SIGNS = {"add": "PAN+", "mul": "PAN∘"}
 # Settings of a PAN that go without saying.

@@ -6,8 +6,8 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedpan_exp.atomic import read_json, read_lines
 from fedpan_exp.report.style import BLUE, ORANGE, SHADES, save, tidy
+from fedpan_exp.system.atomic_io import read_json, read_lines
 
 MODES = {"add": ("PAN$_+$", BLUE, 0.25), "mul": (r"PAN$_\circ$", ORANGE, 0.75)}  # the last: largest A of practical use
 

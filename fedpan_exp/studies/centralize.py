@@ -3,11 +3,11 @@
 import time
 from dataclasses import dataclass
 
-from fedpan_exp.console import warn
-from fedpan_exp.experiment import Experiment
-from fedpan_exp.stopping import Stop
-from fedpan_exp.studies.central import Central, checkpoint_of, hold, make_site, train_network
+from fedpan_exp.config import Experiment
+from fedpan_exp.studies.centralized import Central, checkpoint_of, hold, make_site, train_network
 from fedpan_exp.studies.setup import accuracies
+from fedpan_exp.system.console import warn
+from fedpan_exp.system.signals import Stop
 from fedpan_exp.tracking.record import Record
 from fedpan_exp.training import Begun, Score, begun
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from fedpan_exp.checks import require
-from fedpan_exp.experiment import Experiment
+from fedpan_exp.config import Experiment
 from fedpan_exp.studies.federate import Federate
+from fedpan_exp.system.errors import require
 
 
 @dataclass

@@ -5,12 +5,12 @@ from typing import Any, ClassVar
 
 from rich.table import Table
 
-from fedpan_exp.atomic import write_json
-from fedpan_exp.console import console, say, warn
-from fedpan_exp.experiment import Experiment
+from fedpan_exp.config import Experiment
 from fedpan_exp.models import Pan, PositionEncoding, encodings
-from fedpan_exp.stopping import Stop
 from fedpan_exp.studies.study import Study
+from fedpan_exp.system.atomic_io import write_json
+from fedpan_exp.system.console import console, say, warn
+from fedpan_exp.system.signals import Stop
 from fedpan_exp.tracking.record import Record
 
 COLUMNS = {  # of a record, and what the table calls them

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fedpan_exp.algorithms import Server
-from fedpan_exp.console import job, say
-from fedpan_exp.experiment import Experiment
+from fedpan_exp.config import Experiment
 from fedpan_exp.federation import Checkpoints, Memories, count_ranks, federate
 from fedpan_exp.probes import PROBES, make_probes, measure
-from fedpan_exp.stopping import Interrupted, Stop
 from fedpan_exp.studies.setup import World, accuracies, make_world, note_partition, note_users
 from fedpan_exp.studies.study import Study
+from fedpan_exp.system.console import job, say
+from fedpan_exp.system.signals import Interrupted, Stop
 from fedpan_exp.tracking.record import CHECKPOINT, Record
 
 SUMMED = ("comm/up_bytes", "comm/down_bytes", "time/round_s")

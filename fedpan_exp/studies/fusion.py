@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from fedpan_exp.checks import require, require_choice
-from fedpan_exp.console import job
-from fedpan_exp.experiment import Experiment
+from fedpan_exp.alignment.fusion import interpolate, sinkhorn, transport, weights_of_neurons
+from fedpan_exp.alignment.matching import assign, distances, match_weights
+from fedpan_exp.alignment.permutation_spec import permute
+from fedpan_exp.config import Experiment
 from fedpan_exp.models import POSITIONS, activations
-from fedpan_exp.neurons.fusion import interpolate, sinkhorn, transport, weights_of_neurons
-from fedpan_exp.neurons.layout import permute
-from fedpan_exp.neurons.matching import assign, distances, match_weights
-from fedpan_exp.randomness import stream
-from fedpan_exp.stopping import Stop
-from fedpan_exp.studies.central import Central, Site, hold, make_site, train_network
+from fedpan_exp.studies.centralized import Central, Site, hold, make_site, train_network
+from fedpan_exp.system.console import job
+from fedpan_exp.system.errors import require, require_choice
+from fedpan_exp.system.rng import stream
+from fedpan_exp.system.signals import Stop
 from fedpan_exp.tracking.record import Record
 
 State = dict[str, Tensor]

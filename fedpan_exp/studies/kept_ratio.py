@@ -5,16 +5,16 @@ from typing import ClassVar
 
 from torch import Generator, Tensor
 
-from fedpan_exp.atomic import write_json
-from fedpan_exp.checks import require, require_each
-from fedpan_exp.console import job
-from fedpan_exp.experiment import Experiment
-from fedpan_exp.neurons.kept import accumulated_order, share_in_place
-from fedpan_exp.neurons.shuffle import shuffled_order
-from fedpan_exp.randomness import stream
-from fedpan_exp.stopping import Stop
+from fedpan_exp.alignment.kept_ratio import accumulated_order, share_in_place
+from fedpan_exp.alignment.shuffle import shuffled_order
+from fedpan_exp.config import Experiment
 from fedpan_exp.studies.repeats import summed_up
 from fedpan_exp.studies.study import Study
+from fedpan_exp.system.atomic_io import write_json
+from fedpan_exp.system.console import job
+from fedpan_exp.system.errors import require, require_each
+from fedpan_exp.system.rng import stream
+from fedpan_exp.system.signals import Stop
 from fedpan_exp.tracking.record import Record
 
 VISITS_P_SF = 0.1  # of every shuffle in a visit, and of the matrix that is drawn: the paper's

@@ -4,15 +4,15 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from fedpan_exp.atomic import write_json
-from fedpan_exp.checks import ConfigError, require_choice
+from fedpan_exp.alignment.kept_ratio import share_in_place
+from fedpan_exp.alignment.matching import match_weights
 from fedpan_exp.models import POSITIONS
-from fedpan_exp.neurons.kept import share_in_place
-from fedpan_exp.neurons.matching import match_weights
-from fedpan_exp.probes.microscope import Microscope
-from fedpan_exp.randomness import stream
+from fedpan_exp.probes.activation_probe import Microscope
+from fedpan_exp.studies.comparison import Comparison
 from fedpan_exp.studies.setup import World
-from fedpan_exp.studies.visit import Comparison
+from fedpan_exp.system.atomic_io import write_json
+from fedpan_exp.system.errors import ConfigError, require_choice
+from fedpan_exp.system.rng import stream
 from fedpan_exp.tracking.record import Record
 from fedpan_exp.training import Vectors
 

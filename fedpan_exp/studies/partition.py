@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedpan_exp.experiment import Experiment
-from fedpan_exp.stopping import Stop
+from fedpan_exp.config import Experiment
 from fedpan_exp.studies.setup import load_and_split, note_partition, note_users
 from fedpan_exp.studies.study import Study
+from fedpan_exp.system.signals import Stop
 from fedpan_exp.tracking.record import Record
 
 

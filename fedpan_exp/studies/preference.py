@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from safetensors.torch import save_file
 
-from fedpan_exp.atomic import write_whole
-from fedpan_exp.neurons.preference import share_of_same_class
-from fedpan_exp.probes.microscope import Microscope
+from fedpan_exp.alignment.preference import share_of_same_class
+from fedpan_exp.probes.activation_probe import Microscope
+from fedpan_exp.studies.comparison import Comparison
 from fedpan_exp.studies.setup import World
-from fedpan_exp.studies.visit import Comparison
+from fedpan_exp.system.atomic_io import write_whole
 from fedpan_exp.tracking.record import Record
 from fedpan_exp.training import Vectors
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedpan_exp.atomic import write_json, write_text
-from fedpan_exp.checks import ConfigError
-from fedpan_exp.console import say, warn
+from fedpan_exp.config import Experiment
 from fedpan_exp.data import Clients, Data, Images, Split, split
-from fedpan_exp.experiment import Experiment
 from fedpan_exp.models import Network, encodings, silent_layers
+from fedpan_exp.system.atomic_io import write_json, write_text
+from fedpan_exp.system.console import say, warn
+from fedpan_exp.system.errors import ConfigError
 from fedpan_exp.tracking.record import Record
 from fedpan_exp.training import Classifier, LocalTrainer
 

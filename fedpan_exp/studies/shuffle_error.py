@@ -8,17 +8,17 @@ import numpy as np
 import torch
 from torch.func import functional_call
 
-from fedpan_exp.checks import require, require_choice, require_each
-from fedpan_exp.console import job, say
-from fedpan_exp.experiment import Experiment
+from fedpan_exp.alignment.permutation_spec import permute
+from fedpan_exp.alignment.shuffle import shuffled_orders
+from fedpan_exp.alignment.shuffle_error import shuffle_error
+from fedpan_exp.config import Experiment
 from fedpan_exp.models import ENCODINGS, Pan, initialise, initialise_keeping_scale
-from fedpan_exp.neurons.error import shuffle_error
-from fedpan_exp.neurons.layout import permute
-from fedpan_exp.neurons.shuffle import shuffled_orders
-from fedpan_exp.randomness import stream
-from fedpan_exp.stopping import Stop
 from fedpan_exp.studies.repeats import summed_up
 from fedpan_exp.studies.study import Study
+from fedpan_exp.system.console import job, say
+from fedpan_exp.system.errors import require, require_choice, require_each
+from fedpan_exp.system.rng import stream
+from fedpan_exp.system.signals import Stop
 from fedpan_exp.tracking.record import Record
 
 INITIALISATIONS = {"he": initialise_keeping_scale, "authors": initialise}

@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from fedpan_exp.checks import require
+from fedpan_exp.alignment.permutation_spec import permute
+from fedpan_exp.alignment.shuffle import shuffled_orders
+from fedpan_exp.config import Experiment
 from fedpan_exp.data import Batch, Clients
-from fedpan_exp.experiment import Experiment
-from fedpan_exp.neurons.layout import permute
-from fedpan_exp.neurons.shuffle import shuffled_orders
-from fedpan_exp.randomness import stream
-from fedpan_exp.stopping import Stop
 from fedpan_exp.studies.federate import Federate, train_globally
 from fedpan_exp.studies.setup import make_world
+from fedpan_exp.system.errors import require
+from fedpan_exp.system.rng import stream
+from fedpan_exp.system.signals import Stop
 from fedpan_exp.tracking.record import Record
 from fedpan_exp.training import LocalTrainer
 

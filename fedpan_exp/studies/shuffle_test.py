@@ -6,17 +6,17 @@ from statistics import fmean
 
 from torch import Tensor
 
-from fedpan_exp.checks import require
-from fedpan_exp.console import job, say
-from fedpan_exp.experiment import Experiment
-from fedpan_exp.neurons.error import shuffle_error
-from fedpan_exp.neurons.layout import permute
-from fedpan_exp.neurons.shuffle import shuffled_orders
-from fedpan_exp.randomness import stream
-from fedpan_exp.stopping import Stop
-from fedpan_exp.studies.central import Central, hold, make_site, train_network
+from fedpan_exp.alignment.permutation_spec import permute
+from fedpan_exp.alignment.shuffle import shuffled_orders
+from fedpan_exp.alignment.shuffle_error import shuffle_error
+from fedpan_exp.config import Experiment
+from fedpan_exp.studies.centralized import Central, hold, make_site, train_network
 from fedpan_exp.studies.repeats import summed_up
 from fedpan_exp.studies.weights import weights_of
+from fedpan_exp.system.console import job, say
+from fedpan_exp.system.errors import require
+from fedpan_exp.system.rng import stream
+from fedpan_exp.system.signals import Stop
 from fedpan_exp.tracking.record import Record
 
 

@@ -3,8 +3,8 @@
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from fedpan_exp.experiment import Experiment
-from fedpan_exp.stopping import Stop
+from fedpan_exp.config import Experiment
+from fedpan_exp.system.signals import Stop
 from fedpan_exp.tracking.record import Record
 
 

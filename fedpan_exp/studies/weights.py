@@ -9,8 +9,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from fedpan_exp.checks import ConfigError, first_line
 from fedpan_exp.models import Network
+from fedpan_exp.system.errors import ConfigError, first_line
 from fedpan_exp.tracking.identity import is_off
 
 

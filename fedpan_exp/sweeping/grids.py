@@ -1,22 +1,13 @@
 """A file of sweeps/: grids of settings, as words for the command line, cut to a scale."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
-import yaml
+from fedpan_exp.config.sweep_file import read_sweep_file
+from fedpan_exp.system.errors import ConfigError
+from fedpan_exp.system.paths import SWEEPS
 
-from fedpan_exp.checks import ConfigError
-from fedpan_exp.folders import SWEEPS
-
-OURS = ("for_each", "grids", "scales")  # keys of a sweep's file that are not settings
 # What a sweep's own dataset and model become at a smaller scale, unless its file says otherwise.
 STAND_INS = {"laptop": {"dataset": "mnist", "model": "mlp"}, "smoke": {"dataset": "digits", "model": "mlp"}}
-
-
-def settings_of(path: Path) -> dict[str, Any]:
-    """What all jobs of a sweep share, for Hydra to compose."""
-    return {key: value for key, value in _content(path).items() if key not in OURS}
 
 
 def expand(words: Sequence[str]) -> list[list[str]]:
@@ -26,7 +17,9 @@ def expand(words: Sequence[str]) -> list[list[str]]:
         if sweep and value and "," in value:  # the file's grids would be left out
             raise ConfigError(f"{name} must be one of them at a time with sweeps=..., got {value}")
     path = SWEEPS / f"{sweep}.yaml"
-    content = _content(path) if path.is_file() else {}  # Hydra has the better words for a name that does not exist
+    content = (
+        read_sweep_file(path) if path.is_file() else {}
+    )  # Hydra has the better words for a name that does not exist
     if "grids" not in content or "hydra.mode=RUN" in words:  # one job of it, to be done again
         return [list(words)]
     given = {_key(word) for word in words}
@@ -39,18 +32,6 @@ def expand(words: Sequence[str]) -> list[list[str]]:
             swept = [f"{key}={value}" for key, value in chosen.items() if key not in given]
             commands.append(["-m", *swept, *(word for word in words if word not in ("-m", "--multirun"))])
     return [list(command) for command in dict.fromkeys(map(tuple, commands))]  # stand-ins may make two of them alike
-
-
-def _content(path: Path) -> dict[str, Any]:
-    content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    for key in ("for_each", "grids"):
-        lists = content.get(key, [{}])
-        if not isinstance(lists, list) or not lists or not all(isinstance(one, Mapping) for one in lists):
-            raise ConfigError(f"{key} in {path} must be a list of settings and their values, got {lists}")
-    for setting, values in (pair for grid in content.get("grids", []) for pair in grid.items()):
-        if values in (None, "", []):
-            raise ConfigError(f"{setting} in {path} must have values, got none")
-    return content
 
 
 def choice(words: Sequence[str], name: str) -> str | None:

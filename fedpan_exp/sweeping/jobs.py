@@ -12,11 +12,11 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 from fedpan_exp import config
-from fedpan_exp.checks import ConfigError, UserError
-from fedpan_exp.console import job
-from fedpan_exp.experiment import Experiment
-from fedpan_exp.folders import CONF
-from fedpan_exp.refusals import HYDRA_ERRORS, one_line
+from fedpan_exp.config import Experiment
+from fedpan_exp.config.hydra_errors import HYDRA_ERRORS, one_line
+from fedpan_exp.system.console import job
+from fedpan_exp.system.errors import ConfigError, UserError
+from fedpan_exp.system.paths import CONF
 from fedpan_exp.tracking.record import Record
 
 GRID = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"  # Hydra's own; others choose as they go

@@ -7,16 +7,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from fedpan_exp.atomic import read_lines
-from fedpan_exp.checks import UserError
-from fedpan_exp.console import clock, console, job, quietly, say, warn
 from fedpan_exp.federation import count_ranks, federate
 from fedpan_exp.studies.federate import Federate
 from fedpan_exp.studies.setup import make_world
 from fedpan_exp.sweeping.jobs import Job, Jobs
-from fedpan_exp.tracking.ledger import Entry, entries
+from fedpan_exp.system.atomic_io import read_lines
+from fedpan_exp.system.console import clock, console, job, quietly, say, warn
+from fedpan_exp.system.errors import UserError
 from fedpan_exp.tracking.lock import is_held
 from fedpan_exp.tracking.record import FINISHED
+from fedpan_exp.tracking.runs import Entry, entries
 
 ROUNDS = 2  # timed where no earlier run tells; the first warms up
 PICTURES = 250_000  # bytes a run

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from fedpan_exp.atomic import read_json
-from fedpan_exp.checks import UserError
+from fedpan_exp.system.atomic_io import read_json
+from fedpan_exp.system.errors import UserError
 
 
 class Held(UserError):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from fedpan_exp.checks import ConfigError
+from fedpan_exp.system.errors import ConfigError
 from fedpan_exp.tracking.logs import CsvLog, Log, Run, TensorBoardLog
 from fedpan_exp.tracking.wandb_settings import WandbSettings
 

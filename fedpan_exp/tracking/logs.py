@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from fedpan_exp.atomic import write_whole
-from fedpan_exp.checks import first_line
-from fedpan_exp.console import warn
+from fedpan_exp.system.atomic_io import write_whole
+from fedpan_exp.system.console import warn
+from fedpan_exp.system.errors import first_line
 
 
 @dataclass(frozen=True)

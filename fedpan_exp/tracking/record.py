@@ -15,9 +15,17 @@ from filelock import Timeout
 from safetensors.torch import save_file
 from torch import Tensor
 
-from fedpan_exp.atomic import NoPlace, flush_to_disk, read_json, read_lines, write_json, write_text, write_whole
-from fedpan_exp.checks import ConfigError, Diverged, first_line
-from fedpan_exp.console import warn
+from fedpan_exp.system.atomic_io import (
+    NoPlace,
+    flush_to_disk,
+    read_json,
+    read_lines,
+    write_json,
+    write_text,
+    write_whole,
+)
+from fedpan_exp.system.console import warn
+from fedpan_exp.system.errors import ConfigError, Diverged, first_line
 from fedpan_exp.tracking.identity import is_off, run_id, run_name
 from fedpan_exp.tracking.lock import Held, holder, lock_of
 from fedpan_exp.tracking.logger import LoggerSettings

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import wandb
 
-from fedpan_exp.checks import first_line
-from fedpan_exp.console import warn
+from fedpan_exp.system.console import warn
+from fedpan_exp.system.errors import first_line
 from fedpan_exp.tracking.logs import Run, flat
 from fedpan_exp.tracking.wandb_settings import WandbSettings, has_key
 

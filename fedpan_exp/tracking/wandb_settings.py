@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass, field
 
-from fedpan_exp.checks import require_choice
+from fedpan_exp.system.errors import require_choice
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """Training one network on one stream of batches, with Lightning."""
 
-from fedpan_exp.training.central import Begun, Epochs, Keeper, begun, train
+from fedpan_exp.training.centralized import Begun, Epochs, Keeper, begun, train
 from fedpan_exp.training.flat import FlatNet, Vectors
 from fedpan_exp.training.local import FabricSettings, Fit, LocalTrainer, Score
 from fedpan_exp.training.module import Classifier, Training

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedpan_exp import torchrun
-from fedpan_exp.checks import ConfigError, first_line, require, require_choice
 from fedpan_exp.data import Batch, Images, Pixels
 from fedpan_exp.models import Linear
+from fedpan_exp.system.errors import ConfigError, first_line, require, require_choice
 from fedpan_exp.training.allocator import keep_freed_memory
 from fedpan_exp.training.flat import FlatNet
 from fedpan_exp.training.module import Classifier

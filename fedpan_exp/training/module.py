@@ -9,8 +9,8 @@ from lightning import LightningModule
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedpan_exp.checks import require, require_choice
 from fedpan_exp.models import Network
+from fedpan_exp.system.errors import require, require_choice
 
 
 @dataclass

@@ -9,7 +9,7 @@ from lightning.pytorch.plugins.io import CheckpointIO
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from fedpan_exp.atomic import write_whole
+from fedpan_exp.system.atomic_io import write_whole
 
 
 class SafeIO(CheckpointIO):

@@ -1,0 +1,28 @@
+"""The paper's shuffle process (Algorithm 1): move a controlled share of the neurons of every hidden layer."""
+
+import torch
+from torch import Tensor
+
+from fedpan_exp.alignment.permutation_spec import Layout
+
+
+def shuffled_order(neurons: int, P_sf: float, generator: torch.Generator) -> Tensor:
+    """Swap each position j with a later one with probability P_sf."""
+    order = list(range(neurons))
+    swap = (torch.rand(neurons, generator=generator) <= P_sf).tolist() if P_sf > 0 else [False] * neurons
+    reach = torch.rand(neurons, generator=generator).tolist()
+    for j in range(neurons - 1):
+        if swap[j]:
+            i = j + 1 + int(reach[j] * (neurons - j - 1))
+            order[j], order[i] = order[i], order[j]
+    return torch.tensor(order)
+
+
+def shuffled_orders(layout: Layout, P_sf: float, generator: torch.Generator) -> dict[str, Tensor]:
+    """One order for every group of neurons, section by section."""
+    orders = {}
+    for group, size in layout.sizes.items():
+        width = size // layout.sections[group]
+        starts = range(0, size, width)
+        orders[group] = torch.cat([start + shuffled_order(width, P_sf, generator) for start in starts])
+    return orders

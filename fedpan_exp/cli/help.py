@@ -1,0 +1,68 @@
+"""--help: the groups and their options, each with the first line of its YAML, and commands worth copying."""
+
+from pathlib import Path
+
+import yaml
+
+from fedpan_exp.system.paths import CONF, SWEEPS
+
+USAGE = """\
+fedpan_exp: federated learning with position-aware neurons (PANs)
+
+  python -m fedpan_exp [group=option ...] [setting=value ...]        (or: fedpan-exp ...)
+
+Worth copying:
+  python -m fedpan_exp                                      FedAvg with PANs on MNIST: the default
+  python -m fedpan_exp pan=off                              its baseline: same clients, weights and batches
+  python -m fedpan_exp -m pan=off,mul seed=0,1,2            both, three seeds each (any Hydra multirun)
+  python -m fedpan_exp dataset=cifar10 model=vgg9 fl_scene.alpha=0.5 fl_scene.H=100
+  python -m fedpan_exp study=partition fl_scene.K=20        draw who gets which labels
+  python -m fedpan_exp study=doctor pan.T=32                which layers know their positions, with advice
+  python -m fedpan_exp sweeps=alpha scale=laptop            a grid or figure of the paper, cut to this machine
+  python -m fedpan_exp sweeps=alpha plan=true               what it would take; nothing is run
+
+And then:
+  python -m fedpan_exp.report runs                          figures, tables, one page; the paper's numbers beside ours
+  python -m fedpan_exp.runs                               which runs are done, failed or left (--retry)
+  python -m fedpan_exp.misalignment runs                     non-i.i.d. runs as so many misplaced neurons
+  python -m fedpan_exp.data list                            which datasets are here (get: fetch one)
+  python -m fedpan_exp.dashboard                            a W&B workspace for the runs
+"""
+
+SETTINGS = """\
+Every setting, with its value:   python -m fedpan_exp [...] --cfg job
+The paper's letters:             pan.A pan.T  fl_scene.K R E H alpha B
+Also at the root:                seed, runs (folder), rerun=true, ranks, probes, eval_every, training.*, fabric.*
+Hydra's own options:             python -m fedpan_exp --hydra-help
+"""
+
+
+def help_text() -> str:
+    defaults = _defaults()
+    lines = [USAGE, "Groups and their options (* = default):"]
+    for group, chosen in defaults.items():
+        folder = SWEEPS if group == "sweeps" else CONF / group
+        lines.append(f"\n  {group}")
+        for option in sorted(folder.glob("*.yaml")):
+            mark = "*" if option.stem == chosen else " "
+            lines.append(f"  {mark} {option.stem:<16} {_first_comment(option)}")
+    return "\n".join([*lines, "", SETTINGS])
+
+
+def _defaults() -> dict[str, str | None]:
+    """Group -> its option in the defaults list, in that order."""
+    entries = yaml.safe_load((CONF / "config.yaml").read_text())["defaults"]
+    return {
+        group: option
+        for entry in entries
+        if isinstance(entry, dict)
+        for group, option in entry.items()
+        if "hydra" not in group
+    }
+
+
+def _first_comment(path: Path) -> str:
+    for line in path.read_text().splitlines():
+        if line.startswith("# ") and not line.startswith("# @"):
+            return line.removeprefix("# ")
+    return ""

@@ -1,0 +1,59 @@
+"""From Hydra's config to an Experiment: where the YAML lies, which dataclasses guard it."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig, OmegaConf
+
+from fedpan_exp.algorithms import ALGORITHMS
+from fedpan_exp.config.experiment import Experiment
+from fedpan_exp.config.sweep_file import shared_settings
+from fedpan_exp.models import MODELS
+from fedpan_exp.system.errors import ConfigError, hint
+from fedpan_exp.system.paths import CONF, SWEEPS
+
+VARIANTS = {"paper": "canonical", "authors": "authors"}
+
+
+def register(studies: Mapping[str, type]) -> None:
+    """Register the schemas of all groups and the sweeps with Hydra, in addition to the YAML files in conf/.
+
+    Studies are passed in: they are built on top of this package.
+    """
+    # Where the released code's algorithm is not the canonical one, fidelity=authors takes it.
+    OmegaConf.register_new_resolver("variant", VARIANTS.__getitem__, replace=True)
+    store = ConfigStore.instance().store
+    store(name="schema", node=Experiment)
+    for group, schemas in (("algorithm", ALGORITHMS), ("model", MODELS), ("study", studies)):
+        for name, schema in schemas.items():
+            store(group=f"{group}/schema", name=name, node=schema, package=group)
+    for sweep in sorted(SWEEPS.glob("*.yaml")):
+        store(group="sweeps", name=sweep.stem, node=shared_settings(sweep), package="_global_")
+
+
+def read(cfg: DictConfig) -> Experiment:
+    """Resolve and check; a refused setting raises ConfigError."""
+    experiment = OmegaConf.to_object(cfg)
+    assert isinstance(experiment, Experiment)
+    _refuse_strangers(cfg, experiment)
+    experiment.study.check(experiment)
+    return experiment
+
+
+def experiment(*overrides: str) -> Experiment:
+    """An experiment as the command line would make it."""
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return read(compose("config", list(overrides)))
+
+
+def _refuse_strangers(cfg: DictConfig, settings: Any, section: str = "") -> None:
+    """Hydra lets `+name=value` add a setting; nobody would read it."""
+    names = [field.name for field in fields(settings)]
+    for key in map(str, cfg):
+        if key not in names:
+            raise ConfigError(f"{section}{key} is not a setting{hint(key, names)}")
+        if isinstance(cfg[key], DictConfig):
+            _refuse_strangers(cfg[key], getattr(settings, key), f"{section}{key}.")

@@ -1,0 +1,88 @@
+"""An experiment as one typed, checked value; nothing behind it knows of Hydra. Its defaults are in conf/."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from omegaconf import MISSING
+
+from fedpan_exp.algorithms import FedAvg
+from fedpan_exp.data import DatasetSettings
+from fedpan_exp.federation import CheckpointSettings, Scene, check_ranks
+from fedpan_exp.models import ModelSettings, Network, Pan, encodings, initialise
+from fedpan_exp.probes import PROBES
+from fedpan_exp.system.errors import require, require_choice
+from fedpan_exp.system.rng import stream
+from fedpan_exp.tracking.logger import LoggerSettings
+from fedpan_exp.training import FabricSettings, Training
+
+
+@dataclass
+class Experiment:
+    study: Any = MISSING  # one of fedpan_exp.studies: its settings and its run()
+    dataset: DatasetSettings = MISSING
+    model: ModelSettings = MISSING
+    pan: Pan = MISSING
+    algorithm: FedAvg = MISSING
+    fl_scene: Scene = MISSING
+    training: Training = MISSING
+    fabric: FabricSettings = MISSING
+    logger: LoggerSettings = MISSING
+    checkpoint: CheckpointSettings = MISSING
+    seed: int = 0
+    eval_every: float = 1  # rounds; below 1: a share of the H rounds
+    target_acc: float = 0.8  # rounds and bytes until then are in the summary
+    probes: list[str] = field(default_factory=list)  # what is measured of the clients of a round
+    probe_every: int = 0  # rounds; 0: the last one only
+    fidelity: str = "paper"
+    scale: str = "paper"
+    ranks: str = "auto"  # processes that share the clients of a round
+    runs: str = "runs"  # where run folders go
+    rerun: bool = False
+    plan: bool = False
+
+    def __post_init__(self) -> None:
+        require(0 < self.eval_every < math.inf, "eval_every", "above 0", self.eval_every)
+        require(0 < self.target_acc <= 1, "target_acc", "in (0, 1]", self.target_acc)
+        for probe in self.probes:
+            require_choice("probes", probe, PROBES)
+        require(self.probe_every >= 0, "probe_every", "at least 0", self.probe_every)
+        of_weights = all(probe in ("divergence", "cosine") for probe in self.probes)
+        # The others would look at a client's weights through encodings it was not trained with.
+        rule = "divergence or cosine where clients have encodings of their own (pan.per_client)"
+        require(of_weights or self.pan.per_client == "shared", "probes", rule, self.probes)
+        check_ranks(self.ranks)
+
+    def network(self) -> Network:
+        """The network with its initial weights: the same for every algorithm and PAN setting of a seed."""
+        net = self.build(self.pan)
+        initialise(net, stream(self.seed, "weights"))
+        return net
+
+    def build(self, pan: Pan) -> Network:
+        channels, height, width = self.dataset.shape
+        return self.model.build((channels, height, width), self.dataset.classes, pan)
+
+    def outline(self) -> Network:
+        """The network without memory for its weights: to ask for its layers and their widths."""
+        with torch.device("meta"):
+            return self.build(self.pan)
+
+    @property
+    def pans_off(self) -> bool:
+        """Whether no encoding of the network does anything: A=0, or a T that is neutral at every layer's width."""
+        if self.pan.is_off or {"model", "pan"} & set(self.study.irrelevant):
+            return self.pan.is_off
+        return all(encoding.neutral for encoding in encodings(self.outline()))
+
+    def evaluates(self, turn: int) -> bool:
+        """Whether a round ends with a test: every so often, and the last five, whose mean is reported."""
+        H = self.fl_scene.H
+        every = max(1, round(self.eval_every if self.eval_every >= 1 else self.eval_every * H))
+        return turn % every == 0 or turn > H - 5
+
+    def probes_at(self, turn: int) -> bool:
+        """Whether a round is measured by the probes."""
+        due = self.probe_every > 0 and turn % self.probe_every == 0
+        return bool(self.probes) and (due or turn == self.fl_scene.H)

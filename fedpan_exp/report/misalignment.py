@@ -1,0 +1,44 @@
+"""Accuracy against shuffles on i.i.d. data, and the levels of non-i.i.d. runs: the paper's sf-fl, bottom."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from fedpan_exp.report.style import GREY, ORANGE
+from fedpan_exp.system.atomic_io import write_whole
+
+STYLES = ("-", "--", ":", "-.")
+
+
+@dataclass
+class Panel:
+    title: str
+    points: list[tuple[float, float, list[float]]]  # N_sf, misplaced share, the accuracy of each seed
+    levels: list[tuple[str, float]]  # a word and an accuracy
+
+
+def draw(panels: Sequence[Panel], path: Path) -> Path:
+    figure = Figure(figsize=(4.6 * len(panels), 4.2), layout="constrained")
+    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        for N_sf, _, accuracies in panel.points:
+            axes.scatter([N_sf] * len(accuracies), [100 * a for a in accuracies], s=14, color=ORANGE, alpha=0.4)
+        means = [(N_sf, 100 * sum(each) / len(each)) for N_sf, _, each in panel.points]
+        axes.plot(*zip(*means, strict=True), "o-", color=ORANGE, linewidth=1, markersize=5, label="shuffled, i.i.d.")
+        for i, (label, accuracy) in enumerate(panel.levels):
+            axes.axhline(100 * accuracy, color=GREY, linestyle=STYLES[i % len(STYLES)], linewidth=1.3, label=label)
+        axes.set(xlabel="$N_{sf}$, shuffles a client and round", ylabel="test accuracy (%)")
+        above = axes.secondary_xaxis("top")
+        above.set_xticks(
+            [N_sf for N_sf, *_ in panel.points],
+            [f"{100 * share:.1f}" for _, share, _ in panel.points],
+            fontsize=7,
+            rotation=90,  # the first ones lie close together
+        )
+        above.set_xlabel("misplaced neurons (%)", fontsize=8)
+        axes.set_title(panel.title, fontsize=9, color=GREY)
+        axes.grid(alpha=0.3)
+        axes.legend(frameon=False, fontsize=8)
+    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=150))
+    return path

@@ -1,0 +1,62 @@
+"""A bar a layer with PANs off and on: how far clients drift apart."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from fedpan_exp.report.plots.figure_result import Nothing, Plate, grid, key_below, panels_of
+from fedpan_exp.report.runs import Run
+from fedpan_exp.report.statistics import Cell, cell_of
+from fedpan_exp.report.style import OFF, ON
+from fedpan_exp.report.sweeps import Sweep
+from fedpan_exp.report.tables import Table, Value, amount
+
+MEASURES = {"summary/divergence/": "weight divergence", "summary/gradient_variance/": "gradient variance"}
+
+
+def divergence(sweep: Sweep) -> Plate:
+    runs = sweep.of("divergence", "federate")
+    measures = {prefix: label for prefix, label in MEASURES.items() if any(run.numbers(prefix) for run in runs)}
+    if not any(run.whole for run in runs) or not measures:
+        raise Nothing("none of its runs has measured a divergence yet")
+    panels = panels_of(runs, ("fl_scene.alpha", "dataset"))
+    figure, axes = grid(len(measures), len(panels), 3.6, 2.4)
+    rows: list[list[Value]] = []
+    lower: dict[str, list[bool]] = {label: [] for label in measures.values()}  # a layer and panel, by measure
+    for row, (prefix, label) in zip(axes, measures.items(), strict=True):
+        for panel, (title, there) in zip(row, panels.items(), strict=True):
+            layers = list(dict.fromkeys(layer for run in there for layer in run.numbers(prefix)))
+            off = [_cell([run for run in there if run.is_off], prefix + layer) for layer in layers]
+            on = [_cell([run for run in there if not run.is_off], prefix + layer) for layer in layers]
+            _bars(panel, layers, off, on)
+            panel.set(title=f"alpha={title}", ylabel=label)
+            for layer, plain, aware in zip(layers, off, on, strict=True):
+                less = _ratio(plain, aware)
+                if less is not None:
+                    lower[label].append(less < 0)
+                change = "–" if less is None else f"{less:+.0%}"
+                rows.append([label, f"alpha={title}", layer, amount(plain, 1, 4), amount(aware, 1, 4), change])
+    key_below(figure, axes[0, 0])
+    table = Table(["measure", "panel", "layer", "PANs off", "PANs on", "change"], rows)
+    found = "; ".join(f"{label} in {sum(each)} of {len(each)}" for label, each in lower.items())
+    return Plate(figure, table, {"lower": found})
+
+
+def _cell(runs: Sequence[Run], name: str) -> Cell:
+    return cell_of(runs, lambda run: run.number(name))
+
+
+def _bars(axes: Axes, layers: list[str], off: list[Cell], on: list[Cell]) -> None:
+    positions = np.arange(len(layers))
+    for shift, cells, colour, label in ((-0.2, off, OFF, "PANs off"), (0.2, on, ON, "PANs on")):
+        deviations = [cell.deviation or 0 for cell in cells]
+        axes.bar(
+            positions + shift, [cell.mean or 0 for cell in cells], 0.38, color=colour, label=label,
+            yerr=deviations if any(deviations) else None, capsize=2,
+        )  # fmt: skip
+    axes.set_xticks(positions, layers, fontsize=8, rotation=45 if len(layers) > 5 else 0)
+
+
+def _ratio(off: Cell, on: Cell) -> float | None:
+    return on.mean / off.mean - 1 if off.mean and on.mean is not None else None

@@ -1,0 +1,1 @@
+"""What everything else stands on: errors, console, signals, files written atomically, random generators, paths."""

@@ -1,0 +1,69 @@
+"""The layers of the package: which may import which, and that no two of them import each other."""
+
+import ast
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1] / "fedpan_exp"
+ALLOWED = {
+    "system": set(),
+    "alignment": set(),
+    "data": {"system"},
+    "models": {"system", "alignment"},
+    "training": {"system", "torchrun", "models", "data"},
+    "algorithms": {"system", "models", "alignment", "training"},
+    "federation": {"system", "torchrun", "models", "data", "training", "algorithms"},
+    "probes": {"system", "models", "alignment", "data", "training", "federation"},
+    "tracking": {"system"},
+    "config": {"system", "models", "data", "training", "algorithms", "federation", "probes", "tracking"},
+    "studies": {
+        *("system", "models", "alignment", "data", "training", "algorithms", "federation", "probes", "tracking"),
+        "config",
+    },
+    "report": {"system", "tracking"},
+    "sweeping": {"system", "federation", "tracking", "config", "studies"},
+    "cli": {"system", "torchrun", "tracking", "config", "studies", "report", "sweeping"},
+    "torchrun": set(),
+    "__init__": {"system"},
+    "__main__": {"cli"},
+    "runs": {"system", "tracking"},
+    "misalignment": {"system", "alignment", "tracking", "report"},
+    "dashboard": {"system", "tracking"},
+    "ledger": {"system", "runs"},
+    "thermometer": {"system", "misalignment"},
+}
+
+
+def layer_of(file: Path) -> str:
+    return file.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported_modules(file: Path) -> set[str]:
+    """Dotted names, also of imports inside functions."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    return names
+
+
+def imported_layers(file: Path) -> set[str]:
+    names = [name.split(".") for name in imported_modules(file) if name.startswith("fedpan_exp.")]
+    return {inner for _, inner, *_ in names if inner != layer_of(file)}
+
+
+def test_layers_import_only_what_is_below_them():
+    files = list(PACKAGE.rglob("*.py"))
+    assert {layer_of(file) for file in files} == ALLOWED.keys()
+    for file in files:
+        strange = imported_layers(file) - ALLOWED[layer_of(file)]
+        assert not strange, f"{file.relative_to(PACKAGE)} must not import {strange}"
+
+
+def test_no_two_layers_import_each_other():
+    graph: dict[str, set[str]] = {}
+    for file in PACKAGE.rglob("*.py"):
+        graph.setdefault(layer_of(file), set()).update(imported_layers(file))
+    TopologicalSorter(graph).prepare()  # raises CycleError
