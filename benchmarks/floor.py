@@ -15,15 +15,17 @@ from torch.nn import functional as F
 
 from fedpan_exp import config
 from fedpan_exp.config import Experiment
-from fedpan_exp.data import Images, Pixels, split
+from fedpan_exp.data import ImageTensors, ImageTransform, split
 from fedpan_exp.studies import STUDIES
 
 
 class Floor:
-    def __init__(self, net: nn.Module, images: Tensor, labels: Tensor, pixels: Pixels, parts: Sequence[Tensor]):
-        self.net, self.labels, self.pixels, self.parts = net, labels, pixels, parts
-        self.augments = pixels.crop_padding > 0 or pixels.flip
-        self.images = images if self.augments else pixels.clean(images)
+    def __init__(
+        self, net: nn.Module, images: Tensor, labels: Tensor, transform: ImageTransform, parts: Sequence[Tensor]
+    ):
+        self.net, self.labels, self.transform, self.parts = net, labels, transform, parts
+        self.augments = transform.crop_padding > 0 or transform.flip
+        self.images = images if self.augments else transform.normalize(images)
         self.server = [p.detach().clone() for p in net.parameters()]
 
     def round(self, chosen: Sequence[int], E: int, B: int, lr: float, warmup: int) -> None:
@@ -43,7 +45,7 @@ class Floor:
                     optimizer.param_groups[0]["lr"] = lr * min(1.0, (step + 1) / warmup)
                     x = self.images[batch]
                     if self.augments:
-                        x = self.pixels.varied(x, generator)
+                        x = self.transform.augment(x, generator)
                     F.cross_entropy(self.net(x), self.labels[batch]).backward()
                     optimizer.step()
                     optimizer.zero_grad()
@@ -53,22 +55,22 @@ class Floor:
         self.server = mean
 
     @torch.inference_mode()
-    def test(self, images: Images, batch: int = 500) -> float:
+    def test(self, images: ImageTensors, batch: int = 500) -> float:
         """The averaged weights on the test set."""
         for p, start in zip(self.net.parameters(), self.server, strict=True):
             p.copy_(start)
         self.net.eval()
         right = 0
         for x, y in zip(images.x.split(batch), images.y.split(batch), strict=True):
-            right += int((self.net(self.pixels.clean(x)).argmax(1) == y).sum())
+            right += int((self.net(self.transform.normalize(x)).argmax(1) == y).sum())
         return right / len(images)
 
 
-def floor_of(setting: Experiment, net: nn.Module) -> tuple[Floor, Images]:
+def floor_of(setting: Experiment, net: nn.Module) -> tuple[Floor, ImageTensors]:
     """For the experiment's clients; and the images of its test."""
     data = setting.dataset.load(setting.seed)
     parts = split(data.train.y, setting.fl_scene.rule(), setting.seed).parts
-    return Floor(net, data.train.x, data.train.y, setting.dataset.pixels(torch.device("cpu")), parts), data.test
+    return Floor(net, data.train.x, data.train.y, setting.dataset.transform(torch.device("cpu")), parts), data.test
 
 
 class FloorProcess:
@@ -83,9 +85,9 @@ class FloorProcess:
         self._pipe = mine
         self.threads: int = mine.recv()
 
-    def seconds(self, turn: int, tested: bool) -> float:
+    def seconds(self, round_idx: int, tested: bool) -> float:
         """Of a round, with its test or without."""
-        self._pipe.send((turn, tested))
+        self._pipe.send((round_idx, tested))
         return float(self._pipe.recv())
 
     def close(self) -> None:
@@ -115,5 +117,5 @@ def _serve(pipe: Connection, overrides: tuple[str, ...]) -> None:
     torch.set_num_threads(threads)
     pipe.send(threads)
     while task := pipe.recv():
-        turn, tested = task
-        pipe.send(seconds(scene.chosen(scene.K, turn, setting.seed), scene.E, tested))
+        round_idx, tested = task
+        pipe.send(seconds(scene.sample_cohort(scene.K, round_idx, setting.seed), scene.E, tested))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fedpan_exp import config
 from fedpan_exp.data import Clients
 from fedpan_exp.federation import federate
-from fedpan_exp.studies.setup import make_world
+from fedpan_exp.studies.setup import set_up
 from fedpan_exp.system.console import quietly
 
 MANY, FEW, INVITED = 10_000, 100, 10
@@ -17,8 +17,8 @@ def ratio_of_rounds(repeats: int = 100) -> float:
     """Time of a round among many, over that among few."""
     setting = config.experiment(f"fl_scene.K={MANY}", "fl_scene.partition=iid", "model.width=64", "ranks=1")
     with quietly():
-        world = make_world(setting)
-    few = Clients(world.clients.images, world.clients.pixels, world.split.parts[:FEW], 0.0, setting.seed)
+        world = set_up(setting)
+    few = Clients(world.clients.images, world.clients.transform, world.split.parts[:FEW], 0.0, setting.seed)
     runs = {}
     for clients in (few, world.clients):
         scene = replace(setting.fl_scene, K=len(clients), R=INVITED / len(clients), H=repeats + 1)

@@ -53,7 +53,7 @@ def cost_of(experiment: Experiment) -> Cost:
     if isinstance(study, Federate):
         K = scene.K or FEMNIST_CLIENTS
         visit = train * (1 - scene.local_test) / K * scene.E
-        rounds, visits = scene.H, scene.H * scene.invited(K)
+        rounds, visits = scene.H, scene.H * scene.cohort_size(K)
         steps: float = visits * scene.E * ceil(train / K / scene.B)
         samples, tests = visits * visit, sum(map(experiment.evaluates, range(1, rounds + 1)))
     elif isinstance(study, Central):
@@ -112,10 +112,10 @@ def main() -> None:
     run = next(job.experiment for job in figure if job.experiment.algorithm.name == "fedavg")
     alone = cost_of(run)
     show("one FedAvg run of it", alone)
-    invited = run.fl_scene.invited(run.fl_scene.K)
-    busiest = ceil(invited / GPUS)
-    hours = alone.seconds / 3600 * busiest / invited
-    console.print(f"  that run over {GPUS} GPUs: {hours:.1f} h, as the busiest has {busiest} of {invited} clients")
+    cohort_size = run.fl_scene.cohort_size(run.fl_scene.K)
+    busiest = ceil(cohort_size / GPUS)
+    hours = alone.seconds / 3600 * busiest / cohort_size
+    console.print(f"  that run over {GPUS} GPUs: {hours:.1f} h, as the busiest has {busiest} of {cohort_size} clients")
 
 
 if __name__ == "__main__":

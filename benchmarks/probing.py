@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fedpan_exp import config
 from fedpan_exp.federation import federate
 from fedpan_exp.probes import PROBES, make_probes, measure
-from fedpan_exp.studies.setup import make_world
+from fedpan_exp.studies.setup import set_up
 from fedpan_exp.system.console import quietly
 
 EVERY = 3
@@ -21,8 +21,8 @@ class Cost:
     others: float
 
 
-def is_looked_at(turn: int) -> bool:
-    return turn % EVERY == 0
+def is_looked_at(round_idx: int) -> bool:
+    return round_idx % EVERY == 0
 
 
 def cost_of_probing(*overrides: str, looks: int = 4) -> Cost:
@@ -31,11 +31,11 @@ def cost_of_probing(*overrides: str, looks: int = 4) -> Cost:
     scene = setting.fl_scene
     ratios: dict[bool, list[float]] = {True: [], False: []}
     with quietly():
-        plain, probed = make_world(setting), make_world(setting)
+        plain, probed = set_up(setting), set_up(setting)
     probes = make_probes(list(PROBES), probed.trainer, probed.clients, probed.test)
     without = federate(setting.algorithm, plain.trainer, plain.clients, scene, setting.seed)
-    having = federate(setting.algorithm, probed.trainer, probed.clients, scene, setting.seed, keeps=is_looked_at)
-    for turn in range(1, scene.H + 1):
+    having = federate(setting.algorithm, probed.trainer, probed.clients, scene, setting.seed, snapshot_at=is_looked_at)
+    for round_idx in range(1, scene.H + 1):
         began = time.perf_counter()
         next(without)
         seconds = time.perf_counter() - began
@@ -43,6 +43,6 @@ def cost_of_probing(*overrides: str, looks: int = 4) -> Cost:
         this = next(having)
         if this.kept:
             measure(probes, this.kept)
-        if turn > 1:  # the first of each warms up
-            ratios[is_looked_at(turn)].append((time.perf_counter() - began) / seconds)
+        if round_idx > 1:  # the first of each warms up
+            ratios[is_looked_at(round_idx)].append((time.perf_counter() - began) / seconds)
     return Cost(statistics.median(ratios[True]), statistics.median(ratios[False]))

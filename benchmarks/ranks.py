@@ -10,7 +10,7 @@ import torch
 from benchmarks.floor import FloorProcess
 from fedpan_exp import config
 from fedpan_exp.federation import Round, federate
-from fedpan_exp.studies.setup import make_world
+from fedpan_exp.studies.setup import set_up
 from fedpan_exp.system.console import quietly
 
 
@@ -34,7 +34,7 @@ def over_ranks(overrides: tuple[str, ...], repeats: int, numbers: tuple[int, ...
     runs: dict[int, Generator[Round]] = {}
     for ranks in numbers:
         with quietly():
-            world = make_world(setting)
+            world = set_up(setting)
         runs[ranks] = federate(
             setting.algorithm,
             world.trainer,
@@ -45,15 +45,15 @@ def over_ranks(overrides: tuple[str, ...], repeats: int, numbers: tuple[int, ...
             ranks=ranks,
         )
     table = Table([], {ranks: [] for ranks in numbers})
-    for turn in range(1, repeats + 2):
-        plain = floor.seconds(turn, tested=True)
-        if turn > 1:
+    for round_idx in range(1, repeats + 2):
+        plain = floor.seconds(round_idx, tested=True)
+        if round_idx > 1:
             table.floor.append(plain)
         for ranks, run in runs.items():
             torch.set_num_threads(floor.threads if ranks == 1 else 1)
             began = time.perf_counter()
             next(run).test()
-            if turn > 1:
+            if round_idx > 1:
                 table.ours[ranks].append(time.perf_counter() - began)
     for run in runs.values():
         run.close()

@@ -49,12 +49,21 @@ def make_run(folder: Path, settings: dict[str, Any], chance: np.random.Generator
     accuracy = 0.9 * (1 - np.exp(-turns / 200)) + 0.01 * chance.standard_normal(ROUNDS)
     lines = [
         {
-            **{"round": turn, "train/loss": float(np.exp(-turn / 300)), "train/samples": 3000, "train/steps": 50},
-            **{"clients/divergence": 1.234567890123 / turn, "comm/up_bytes": 34567890, "comm/down_bytes": 34567890},
+            **{
+                "round": round_idx,
+                "train/loss": float(np.exp(-round_idx / 300)),
+                "train/samples": 3000,
+                "train/steps": 50,
+            },
+            **{
+                "clients/divergence": 1.234567890123 / round_idx,
+                "comm/up_bytes": 34567890,
+                "comm/down_bytes": 34567890,
+            },
             **{"time/local_s": 0.4123456789, "time/round_s": 0.5123456789},
             **{"global/test_acc": value, "global/test_loss": 2.3 - 2 * value},
         }
-        for turn, value in zip(turns.tolist(), accuracy.tolist(), strict=True)
+        for round_idx, value in zip(turns.tolist(), accuracy.tolist(), strict=True)
     ]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (folder / "config.yaml").write_text(yaml.dump(settings, Dumper=yaml.CSafeDumper))

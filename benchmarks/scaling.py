@@ -16,7 +16,7 @@ from benchmarks.work import Work, work_of
 from fedpan_exp import config
 from fedpan_exp.federation import federate
 from fedpan_exp.studies import STUDIES
-from fedpan_exp.studies.setup import make_world
+from fedpan_exp.studies.setup import set_up
 from fedpan_exp.system.console import console, quietly
 
 CIFAR = ("dataset=cifar10", "fl_scene=cross_device")
@@ -78,14 +78,14 @@ def measure(ranks: tuple[int, ...]) -> list[Point]:
     given = torch.get_num_threads()
     torch.set_num_threads(1)
     points = []
-    for name, (overrides, invited) in SCENES.items():
+    for name, (overrides, cohort_size) in SCENES.items():
         setting = config.experiment(
             *overrides, f"fl_scene.H={ROUNDS}", "fl_scene.E=1", "fl_scene.partition=iid", "fabric.accelerator=cpu"
         )
         with quietly():
-            world = make_world(setting)
+            world = set_up(setting)
         work = work_of(setting)
-        for clients, number in product(invited, ranks):
+        for clients, number in product(cohort_size, ranks):
             scene = replace(setting.fl_scene, R=clients / len(world.clients))
             run = federate(setting.algorithm, world.trainer, world.clients, scene, setting.seed, ranks=number)
             rounds = [(this.seconds, this.metrics()) for this in run]

@@ -16,7 +16,7 @@ from fedpan_exp.alignment.misalignment import Reading, misplaced_share, read
 from fedpan_exp.report.misalignment import Panel, draw
 from fedpan_exp.system.console import console, errors
 from fedpan_exp.system.errors import UserError
-from fedpan_exp.system.rng import numpy_stream, stream
+from fedpan_exp.system.rng import numpy_rng, rng
 from fedpan_exp.tracking.identity import run_id
 from fedpan_exp.tracking.runs import Entry, entries
 
@@ -45,7 +45,7 @@ class Scale:
 
     def misplaced(self) -> list[float]:
         simulate = (NEURONS, STEPS, REPEATS)
-        return [misplaced_share(N_sf, self.P_sf, *simulate, stream(0, "thermometer")) for N_sf in self.shuffled]
+        return [misplaced_share(N_sf, self.P_sf, *simulate, rng(0, "thermometer")) for N_sf in self.shuffled]
 
     def seeds(self, alpha: float) -> list[int]:
         """That all of the curve has, too."""
@@ -55,7 +55,7 @@ class Scale:
         seeds = self.seeds(alpha)
         curve = np.array([[each[seed] for seed in seeds] for each in self.shuffled.values()])
         accuracy = np.array([self.others[alpha][seed] for seed in seeds])
-        return read(misplaced, curve, accuracy, numpy_stream(0, "thermometer", repr(alpha)))
+        return read(misplaced, curve, accuracy, numpy_rng(0, "thermometer", repr(alpha)))
 
 
 def main() -> None:

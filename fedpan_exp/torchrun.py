@@ -7,7 +7,7 @@ import os
 from datetime import timedelta
 
 # A process that dies is noticed when its connections close; one that only takes long is waited for.
-PATIENCE = timedelta(days=7)
+TIMEOUT_S = timedelta(days=7)
 
 
 def is_launched() -> bool:
@@ -36,4 +36,4 @@ def connect() -> None:
     import torch
 
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-    torch.distributed.init_process_group(backend, timeout=PATIENCE)
+    torch.distributed.init_process_group(backend, timeout=TIMEOUT_S)

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from fedpan_exp import cli, config
-from fedpan_exp.data import Clients, Images, Pixels
-from fedpan_exp.models import Network, initialise
+from fedpan_exp.data import Clients, ImageTensors, ImageTransform
+from fedpan_exp.models import Network, authors_init
 from fedpan_exp.studies import STUDIES
-from fedpan_exp.system.rng import stream
+from fedpan_exp.system.rng import rng
 from fedpan_exp.training import Classifier, FabricSettings, LocalTrainer, Training
 
 torch.set_num_threads(1)  # the tests run side by side, and so do the processes they start
@@ -57,23 +57,25 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return call
 
 
-PLAIN_PIXELS = Pixels([0.0], [1.0])
+PLAIN_PIXELS = ImageTransform([0.0], [1.0])
 
 
-def random_images(samples: int, shape: tuple[int, int, int] = (1, 4, 4), classes: int = 3, seed: int = 0) -> Images:
-    g = stream(seed, "test images")
-    return Images(
+def random_images(
+    samples: int, shape: tuple[int, int, int] = (1, 4, 4), classes: int = 3, seed: int = 0
+) -> ImageTensors:
+    g = rng(seed, "test images")
+    return ImageTensors(
         torch.randint(0, 256, (samples, *shape), dtype=torch.uint8, generator=g),
         torch.randint(0, classes, (samples,), generator=g),
     )
 
 
-def clients_of(images: Images, sizes: list[int], local_test: float = 0.0, seed: int = 0) -> Clients:
+def clients_of(images: ImageTensors, sizes: list[int], local_test: float = 0.0, seed: int = 0) -> Clients:
     parts = list(torch.arange(sum(sizes)).split(sizes))
     return Clients(images, PLAIN_PIXELS, parts, local_test, seed)
 
 
 def trainer_of(net: Network, training: Training | None = None) -> LocalTrainer:
-    initialise(net, stream(0, "weights"))
+    authors_init(net, rng(0, "weights"))
     module = Classifier(net, training or Training(warmup="none"))
     return LocalTrainer(FabricSettings(accelerator="cpu").make(), module, PLAIN_PIXELS)

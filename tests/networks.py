@@ -6,7 +6,7 @@ import torch
 
 from conftest import experiment
 from fedpan_exp.models import Network
-from fedpan_exp.system.rng import stream
+from fedpan_exp.system.rng import rng
 
 NORMS = ("none", "bn", "gn1", "gn8")
 NETWORKS = [
@@ -20,7 +20,7 @@ def network(model: str, norm: str | None, *words: str) -> Network:
     """In double precision, in the mode of evaluation."""
     norms = [f"model.norm={norm}"] if norm else []
     net = experiment("dataset=cifar10", f"model={model}", *norms, *words).network().double().eval()
-    g = stream(0, "a trained look")  # biases and norm layers as they are after training: not all alike
+    g = rng(0, "a trained look")  # biases and norm layers as they are after training: not all alike
     for name, tensor in net.state_dict().items():
         if tensor.dim() == 1:
             noise = torch.rand(tensor.shape, generator=g, dtype=torch.float64)

@@ -18,20 +18,20 @@ from scipy.io import savemat
 from conftest import random_images
 from fedpan_exp.data.datasets.cinic import CLASSES as CINIC_CLASSES
 from fedpan_exp.data.datasets.mnist import FILES as IDX_FILES
-from fedpan_exp.data.images import Data, Images
+from fedpan_exp.data.images import DatasetSplits, ImageTensors
 
 RGB = (3, 32, 32)
 
 
-def small(shape: tuple[int, int, int], classes: int, train: int = 60, test: int = 20) -> Data:
-    return Data(random_images(train, shape, classes), random_images(test, shape, classes, seed=1))
+def small(shape: tuple[int, int, int], classes: int, train: int = 60, test: int = 20) -> DatasetSplits:
+    return DatasetSplits(random_images(train, shape, classes), random_images(test, shape, classes, seed=1))
 
 
 def idx(values: torch.Tensor) -> bytes:
     return struct.pack(f">HBB{values.dim()}i", 0, 8, values.dim(), *values.shape) + bytes(values.flatten().tolist())
 
 
-def write_idx(folder: Path, packed: bool = False, data: Data | None = None) -> Data:
+def write_idx(folder: Path, packed: bool = False, data: DatasetSplits | None = None) -> DatasetSplits:
     data = data or small((1, 4, 4), 3, 20, 5)
     folder.mkdir(parents=True)
     tensors = [t for part in (data.train, data.test) for t in (part.x[:, 0], part.y)]
@@ -42,7 +42,7 @@ def write_idx(folder: Path, packed: bool = False, data: Data | None = None) -> D
     return data
 
 
-def write_cifar10(root: Path) -> Data:
+def write_cifar10(root: Path) -> DatasetSplits:
     data = small(RGB, 10)
     folder = root / "cifar-10-batches-py"
     folder.mkdir(parents=True)
@@ -55,7 +55,7 @@ def write_cifar10(root: Path) -> Data:
     return data
 
 
-def write_cifar100(root: Path) -> Data:
+def write_cifar100(root: Path) -> DatasetSplits:
     data = small(RGB, 100)
     folder = root / "cifar-100-python"
     folder.mkdir(parents=True)
@@ -72,7 +72,7 @@ def _pickle(path: Path, x: torch.Tensor, **more: object) -> None:
         pickle.dump({"data": x.reshape(len(x), -1).numpy(), "filenames": names, **more}, file, protocol=2)
 
 
-def write_svhn(root: Path) -> Data:
+def write_svhn(root: Path) -> DatasetSplits:
     data = small(RGB, 10)
     folder = root / "svhn"
     folder.mkdir(parents=True)
@@ -84,7 +84,7 @@ def write_svhn(root: Path) -> Data:
     return data
 
 
-def write_gtsrb(root: Path) -> Data:
+def write_gtsrb(root: Path) -> DatasetSplits:
     """PPMs in class folders with a table each; test images flat, with their labels in a table of their own."""
     train, test = random_images(60, RGB, 43), random_images(20, RGB, 43, seed=1)
     train = train[train.y.argsort(stable=True)]  # the order of the folders
@@ -102,10 +102,10 @@ def write_gtsrb(root: Path) -> Data:
     for table, width in (("GTSRB/GT-final_test.csv", 8), ("GTSRB/Final_Test/Images/GT-final_test.test.csv", 7)):
         with (root / table).open("w", newline="") as file:
             csv.writer(file, delimiter=";").writerows(row[:width] for row in rows)
-    return Data(train, test)
+    return DatasetSplits(train, test)
 
 
-def write_cinic(root: Path) -> Data:
+def write_cinic(root: Path) -> DatasetSplits:
     parts = []
     for seed, split in enumerate(("train", "test", "valid")):
         part = random_images(40, RGB, 10, seed)
@@ -115,21 +115,21 @@ def write_cinic(root: Path) -> Data:
             folder.mkdir(parents=True, exist_ok=True)
             _picture(part.x[index]).save(folder / f"cifar10-{split}-{index:05}.png")
         parts.append(part[order])
-    return Data(parts[0], parts[1])
+    return DatasetSplits(parts[0], parts[1])
 
 
 def _picture(x: torch.Tensor) -> Image.Image:
     return Image.fromarray(x.permute(1, 2, 0).numpy())
 
 
-def leaf_json(samples: dict[str, Images]) -> dict:
+def leaf_json(samples: dict[str, ImageTensors]) -> dict:
     user_data = {
         user: {"x": (part.x.flatten(1) / 255).tolist(), "y": part.y.tolist()} for user, part in samples.items()
     }
     return {"users": list(samples), "num_samples": [len(part) for part in samples.values()], "user_data": user_data}
 
 
-def write_femnist(root: Path, users: int = 10, samples: int = 20) -> Data:
+def write_femnist(root: Path, users: int = 10, samples: int = 20) -> DatasetSplits:
     """Two parts, test and train, as LEAF leaves them; the tensors are those of all samples, by user."""
     parts = {f"f{user:04}_{user:02}": random_images(samples, (1, 28, 28), 62, seed=user) for user in range(users)}
     cut = samples // 10
@@ -140,7 +140,7 @@ def write_femnist(root: Path, users: int = 10, samples: int = 20) -> Data:
         (folder / f"all_data_0_niid_0_keep_0_{name}_9.json").write_text(json.dumps(content))
     x, y = (torch.cat([getattr(part, letter) for part in parts.values()]) for letter in "xy")
     numbers = torch.arange(users).repeat_interleave(samples)
-    return Data(Images(x, y, numbers), Images(x[:0], y[:0], numbers[:0]), tuple(parts))
+    return DatasetSplits(ImageTensors(x, y, numbers), ImageTensors(x[:0], y[:0], numbers[:0]), tuple(parts))
 
 
 WRITERS = {

@@ -62,7 +62,7 @@ def make_run(runs: Path, status: str = "done", rounds: int | None = None, **chan
     )
     (folder / "config.yaml").write_text(yaml.dump(settings, Dumper=yaml.CSafeDumper, sort_keys=False))
     (folder / "metrics.jsonl").write_text(
-        "".join(json.dumps({"round": turn, **line}) + "\n" for turn, line in enumerate(lines, 1))
+        "".join(json.dumps({"round": round_idx, **line}) + "\n" for round_idx, line in enumerate(lines, 1))
     )
     (folder / "summary.json").write_text(json.dumps(summary_of(settings, lines, chance)))
     versions = {"fedpan_exp": "0.1.0", "torch": "2.13.0"}
@@ -92,12 +92,12 @@ def training_lines(settings: dict[str, Any], rounds: int, chance: np.random.Gene
     accuracy = level * (1 - np.exp(-3 * turns / rounds)) + noise + gain + 0.003 * chance.standard_normal(rounds)
     return [
         {
-            **{"train/loss": 2.3 * float(np.exp(-turn / rounds)), "train/samples": 3000, "train/steps": 50},
-            **{"clients/divergence": 1.0 / turn, "comm/up_bytes": 10**7, "comm/down_bytes": 10**7},
+            **{"train/loss": 2.3 * float(np.exp(-round_idx / rounds)), "train/samples": 3000, "train/steps": 50},
+            **{"clients/divergence": 1.0 / round_idx, "comm/up_bytes": 10**7, "comm/down_bytes": 10**7},
             **{"time/local_s": 0.4, "time/round_s": 0.5},
             **{"global/test_acc": float(np.clip(value, 0, 1)), "global/test_loss": float(2.3 - 2 * value)},
         }
-        for turn, value in zip(turns, accuracy, strict=True)
+        for round_idx, value in zip(turns, accuracy, strict=True)
     ]
 
 

@@ -8,9 +8,9 @@ from fedpan_exp.alignment.permutation_spec import permute
 from fedpan_exp.alignment.shuffle import shuffled_orders
 from fedpan_exp.models import activations, watch
 from fedpan_exp.system.errors import ConfigError
-from fedpan_exp.system.rng import stream
+from fedpan_exp.system.rng import rng
 
-X = torch.randn(3, 3, 32, 32, generator=stream(0, "input"), dtype=torch.float64)
+X = torch.randn(3, 3, 32, 32, generator=rng(0, "input"), dtype=torch.float64)
 
 
 def test_they_are_the_values_behind_the_relu_and_behind_the_encoding():
@@ -27,10 +27,10 @@ def test_they_are_the_values_behind_the_relu_and_behind_the_encoding():
 @pytest.mark.parametrize(("model", "norm"), [net for net in NETWORKS if net[1] in (None, "bn")])
 def test_every_group_of_neurons_speaks_and_its_words_move_with_it(model, norm):
     net = network(model, norm, "pan=off", *narrow(model))
-    layers = [*net.layout.sizes, "head"]
+    layers = [*net.permutation_spec.sizes, "head"]
     before = activations(net, X, layers)
-    orders = shuffled_orders(net.layout, 1.0, stream(1, "shuffle"))
-    net.load_state_dict(permute(net.state_dict(), net.layout, orders))
+    orders = shuffled_orders(net.permutation_spec, 1.0, rng(1, "shuffle"))
+    net.load_state_dict(permute(net.state_dict(), net.permutation_spec, orders))
     for layer, values in activations(net, X, layers).items():
         order = orders.get(layer, torch.arange(10))
         assert len(values) == len(order)
@@ -48,7 +48,7 @@ def test_a_stage_speaks_with_its_last_block_and_a_channel_with_all_its_positions
 
 def test_many_images_are_taken_in_batches_without_a_trace():
     net = network("mlp", None, "model.width=4", "model.depth=1")
-    x = torch.randn(250, 3, 32, 32, generator=stream(1, "input"), dtype=torch.float64)
+    x = torch.randn(250, 3, 32, 32, generator=rng(1, "input"), dtype=torch.float64)
     whole = activations(net, x, ["fc1"])["fc1"]
     assert whole.shape == (4, 250)
     assert torch.allclose(whole[:, 120:130], activations(net, x[120:130], ["fc1"])["fc1"])

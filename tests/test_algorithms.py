@@ -5,10 +5,10 @@ import torch
 from torch.nn import functional as F
 
 from conftest import clients_of, experiment, random_images, trainer_of
-from fedpan_exp.algorithms import ALGORITHMS, FedAvg, FedOpt, FedProx, Moon, Scaffold, Server, Visit
+from fedpan_exp.algorithms import ALGORITHMS, ClientContext, FedAvg, FedOpt, FedProx, Moon, Scaffold, ServerState
 from fedpan_exp.algorithms.fedopt import Yogi
-from fedpan_exp.data import Clients, Images, Pixels
-from fedpan_exp.federation import Memories, Scene, federate
+from fedpan_exp.data import Clients, ImageTensors, ImageTransform
+from fedpan_exp.federation import ClientStates, Scene, federate
 from fedpan_exp.models import Pan
 from fedpan_exp.models.mlp import MLP
 from fedpan_exp.models.resnet import ResNet
@@ -21,7 +21,7 @@ def quadratic(algorithm: FedAvg) -> FedAvg:
     """The algorithm on the local loss a/2 (w - t)^2: the target t is the client's pixel, a is 1 + its label."""
 
     class OnQuadratic(type(algorithm)):
-        def loss(self, net, x, y, visit):
+        def loss(self, net, x, y, client):
             return sum((1 + y[0]) / 2 * (w - x.mean()).square().sum() for w in net.parameters)
 
     return OnQuadratic(**vars(algorithm))
@@ -29,10 +29,10 @@ def quadratic(algorithm: FedAvg) -> FedAvg:
 
 def quadratic_rounds(algorithm: FedAvg, steps: int, rounds: int, curvatures=(1, 1), training=PLAIN_SGD) -> list[float]:
     """Two clients with the optima 2 and 6, weights that start at 0; the server's weight after each round."""
-    images = Images(torch.tensor([2, 6], dtype=torch.uint8).view(2, 1, 1, 1), torch.tensor(curvatures) - 1)
+    images = ImageTensors(torch.tensor([2, 6], dtype=torch.uint8).view(2, 1, 1, 1), torch.tensor(curvatures) - 1)
     trainer = trainer_of(MLP(1, 1, 0, 1, Pan()), training)
     trainer.net.weights.zero_()
-    clients = Clients(images, Pixels([0.0], [1 / 255]), [torch.tensor([0]), torch.tensor([1])], 0.0, seed=0)
+    clients = Clients(images, ImageTransform([0.0], [1 / 255]), [torch.tensor([0]), torch.tensor([1])], 0.0, seed=0)
     scene = Scene(K=2, R=1.0, E=steps, H=rounds, B=1)
     history = []
     for round in federate(quadratic(algorithm), trainer, clients, scene, seed=0):
@@ -95,14 +95,14 @@ def test_scaffold_reaches_the_joint_optimum_where_fedavg_does_not(training):
     assert scaffold == pytest.approx(joint, abs=0.01)
 
 
-def world(algorithm: FedAvg, momentum: float = 0.9, rounds: int = 3, norm: str = "bn", memories=None, R: float = 0.5):
+def world(algorithm: FedAvg, momentum: float = 0.9, rounds: int = 3, norm: str = "bn", states=None, R: float = 0.5):
     trainer = trainer_of(ResNet(1, 4, 1, 3, norm, Pan("mul", A=0.2)), Training(momentum=momentum, warmup="none"))
     clients = clients_of(random_images(48, shape=(1, 8, 8)), [12] * 4)
     scene = Scene(K=4, R=R, E=2, H=rounds, B=4)
-    return federate(algorithm, trainer, clients, scene, seed=0, memories=memories)
+    return federate(algorithm, trainer, clients, scene, seed=0, states=states)
 
 
-def last_server(*arguments, **more) -> Server:
+def last_server(*arguments, **more) -> ServerState:
     *_, last = world(*arguments, **more)
     return last.server
 
@@ -124,16 +124,16 @@ def test_scaffolds_first_round_is_fedavg(momentum):
 
 
 def test_with_full_participation_scaffolds_control_is_the_mean_of_its_clients():
-    memories = Memories()
-    for round in world(Scaffold(), momentum=0.0, memories=memories, R=1.0):
-        controls = torch.stack([memories[k]["control"] for k in memories.clients()])
+    states = ClientStates()
+    for round in world(Scaffold(), momentum=0.0, states=states, R=1.0):
+        controls = torch.stack([states[k]["control"] for k in states.clients()])
         assert len(controls) == 4
-        torch.testing.assert_close(round.server.memory["control"], controls.mean(0), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(round.server.state["control"], controls.mean(0), rtol=1e-4, atol=1e-5)
 
 
 def test_scaffolds_control_moves_by_the_share_of_clients_unless_as_the_authors_do():
     canonical, authors = (
-        last_server(Scaffold(variant=variant), rounds=1).memory["control"] for variant in ("canonical", "authors")
+        last_server(Scaffold(variant=variant), rounds=1).state["control"] for variant in ("canonical", "authors")
     )
     torch.testing.assert_close(canonical * 2, authors)  # 2 of 4 clients took part
 
@@ -142,12 +142,12 @@ def test_scaffolds_control_moves_by_the_share_of_clients_unless_as_the_authors_d
 def test_the_prox_gradient_is_autograds(variant):
     net = trainer_of(MLP(16, 8, 2, 3, Pan())).net
     start = net.weights + torch.randn_like(net.weights)
-    visit = Visit(Server(start, net.buffers, 1), {}, 1)
+    client = ClientContext(ServerState(start, net.buffers, 1), {}, 1)
     algorithm = FedProx(mu=0.3, variant=variant)
-    algorithm.begin(net, visit)
+    algorithm.init_client(net, client)
     for parameter in net.parameters:
         parameter.grad = torch.zeros_like(parameter)
-    algorithm.adjust_gradient(net, visit)
+    algorithm.adjust_gradient(net, client)
     ours = [
         gradient + algorithm.decay * w.detach() for gradient, w in zip(net.gradients(), net.parameters, strict=True)
     ]
@@ -169,11 +169,11 @@ def test_clipping_bounds_the_whole_prox_gradient():
 
 
 def test_batch_norm_statistics_stay_out_of_controls():
-    memories = Memories()
-    server = last_server(Scaffold(), memories=memories)
+    states = ClientStates()
+    server = last_server(Scaffold(), states=states)
     assert server.buffers.numel() > 0
-    assert server.memory["control"].numel() == server.weights.numel()
-    controls = [memories[k]["control"] for k in memories.clients()]
+    assert server.state["control"].numel() == server.weights.numel()
+    controls = [states[k]["control"] for k in states.clients()]
     assert controls
     assert all(control.numel() == server.weights.numel() for control in controls)
 
@@ -196,21 +196,21 @@ def test_moons_references_move_no_statistics_and_get_no_gradients():
     trainer = trainer_of(ResNet(1, 4, 1, 3, "bn", Pan()))
     net = trainer.net
     algorithm = Moon()
-    visit = Visit(Server(net.weights.clone(), net.buffers.clone(), 1), {}, 4)
-    algorithm.begin(net, visit)
+    client = ClientContext(ServerState(net.weights.clone(), net.buffers.clone(), 1), {}, 4)
+    algorithm.init_client(net, client)
     x = torch.rand(4, 1, 8, 8)
     net.net.eval()
     expected = net.net.features(x)
     before = net.buffers.clone()
     for reference in ("global", "previous"):
-        features = visit.desk[reference](x)
+        features = client.scratch[reference](x)
         assert not features.requires_grad
         torch.testing.assert_close(features, expected)  # in eval mode
     assert net.buffers.equal(before)
     net.net.train()
-    algorithm.loss(net, x, torch.zeros(4).long(), visit)
+    algorithm.loss(net, x, torch.zeros(4).long(), client)
     once = net.buffers.clone()
-    net.load(visit.server.weights, visit.server.buffers)
+    net.load(client.server.weights, client.server.buffers)
     net(x)
     assert net.buffers.equal(once)  # one pass in train mode, as in FedAvg
 
@@ -218,22 +218,22 @@ def test_moons_references_move_no_statistics_and_get_no_gradients():
 def test_moons_contrast_is_its_papers_formula():
     trainer = trainer_of(MLP(16, 8, 2, 3, Pan()))
     net, x, y = trainer.net, torch.rand(5, 1, 4, 4), torch.zeros(5).long()
-    server = Server(torch.randn_like(net.weights), net.buffers, 1)
-    visit = Visit(server, {"weights": torch.randn_like(net.weights), "buffers": net.buffers}, 5)
+    server = ServerState(torch.randn_like(net.weights), net.buffers, 1)
+    client = ClientContext(server, {"weights": torch.randn_like(net.weights), "buffers": net.buffers}, 5)
     algorithm = Moon(mu=2.0, temperature=0.7)
-    algorithm.begin(net, visit)
-    z, z_global, z_previous = net.net.features(x), visit.desk["global"](x), visit.desk["previous"](x)
+    algorithm.init_client(net, client)
+    z, z_global, z_previous = net.net.features(x), client.scratch["global"](x), client.scratch["previous"](x)
     pull, push = ((F.cosine_similarity(z, other) / 0.7).exp() for other in (z_global, z_previous))
     expected = F.cross_entropy(net(x), y) - 2.0 * (pull / (pull + push)).log().mean()
-    torch.testing.assert_close(algorithm.loss(net, x, y, visit), expected)
+    torch.testing.assert_close(algorithm.loss(net, x, y, client), expected)
 
 
 @pytest.mark.parametrize("algorithm", [Scaffold(), Moon()])
 def test_memory_on_disk_gives_the_same_run(algorithm, tmp_path):
-    kept = Memories()
-    in_memory = last_server(algorithm, rounds=4, memories=kept)
-    disk = Memories(tmp_path / "clients", on_disk=True)
-    assert last_server(algorithm, rounds=4, memories=disk).weights.equal(in_memory.weights)
+    kept = ClientStates()
+    in_memory = last_server(algorithm, rounds=4, states=kept)
+    disk = ClientStates(tmp_path / "clients", on_disk=True)
+    assert last_server(algorithm, rounds=4, states=disk).weights.equal(in_memory.weights)
     assert disk.clients() == kept.clients()
     for k in kept.clients():
         assert all(disk[k][name].equal(vector) for name, vector in kept[k].items())

@@ -4,24 +4,24 @@ import pytest
 import torch
 
 from conftest import PLAIN_PIXELS, clients_of, random_images
-from fedpan_exp.data import Clients, Pixels
-from fedpan_exp.system.rng import stream
+from fedpan_exp.data import Clients, ImageTransform
+from fedpan_exp.system.rng import rng
 
 
 def test_an_epoch_shows_every_sample_of_the_client_once():
     images = random_images(30, shape=(1, 2, 2))
     clients = clients_of(images, [10, 20])
-    seen = torch.cat([x for x, _ in clients.batches(1, turn=1, E=1, B=8)]).flatten(1)
-    expected = PLAIN_PIXELS.clean(images.x[10:]).flatten(1)
+    seen = torch.cat([x for x, _ in clients.batches(1, round_idx=1, E=1, B=8)]).flatten(1)
+    expected = PLAIN_PIXELS.normalize(images.x[10:]).flatten(1)
     assert torch.equal(seen.unique(dim=0), expected.unique(dim=0))
-    assert [len(y) for _, y in clients.batches(1, turn=1, E=2, B=8)] == [8, 8, 4, 8, 8, 4]
+    assert [len(y) for _, y in clients.batches(1, round_idx=1, E=2, B=8)] == [8, 8, 4, 8, 8, 4]
 
 
 def test_batches_depend_on_seed_round_and_client_only():
     clients = clients_of(random_images(40), [20, 20])
 
-    def labels(k, turn):
-        return torch.cat([y for _, y in clients.batches(k, turn, E=2, B=8)])
+    def labels(k, round_idx):
+        return torch.cat([y for _, y in clients.batches(k, round_idx, E=2, B=8)])
 
     first = labels(0, 1)
     labels(1, 1)
@@ -35,7 +35,7 @@ def test_batches_depend_on_seed_round_and_client_only():
 
 def test_skipping_a_single_sample_changes_no_other_batch():
     images = random_images(17, shape=(1, 4, 4))
-    clients = Clients(images, Pixels([0.0], [1.0], crop_padding=1, flip=True), [torch.arange(17)], 0.0, seed=0)
+    clients = Clients(images, ImageTransform([0.0], [1.0], crop_padding=1, flip=True), [torch.arange(17)], 0.0, seed=0)
     whole, skipped = (list(clients.batches(0, 1, E=2, B=8, skip_single=skip)) for skip in (False, True))
     kept = [batch for batch in whole if len(batch[1]) > 1]
     assert len(kept) == len(skipped) == 4
@@ -61,16 +61,16 @@ def test_normalisation_is_torchvisions():
     x = random_images(5, shape=(3, 6, 6)).x
     mean, std = (0.4, 0.5, 0.6), (0.2, 0.3, 0.1)
     theirs = v2.Compose([v2.ToDtype(torch.float32, scale=True), v2.Normalize(mean, std)])
-    torch.testing.assert_close(Pixels(mean, std).clean(x), theirs(x))
+    torch.testing.assert_close(ImageTransform(mean, std).normalize(x), theirs(x))
 
 
 def test_a_crop_is_a_window_of_the_padded_image():
     x = random_images(200, shape=(3, 6, 6)).x
-    pixels = Pixels([0.0] * 3, [1 / 255] * 3, crop_padding=2)  # so that values stay what they were
-    varied = pixels.varied(x, stream(0, "crop")).round().to(torch.uint8)
+    transform = ImageTransform([0.0] * 3, [1 / 255] * 3, crop_padding=2)  # so that values stay what they were
+    augment = transform.augment(x, rng(0, "crop")).round().to(torch.uint8)
     padded = torch.nn.functional.pad(x, (2, 2, 2, 2))
     places = set()
-    for image, whole in zip(varied, padded, strict=True):
+    for image, whole in zip(augment, padded, strict=True):
         fits = [(i, j) for i in range(5) for j in range(5) if torch.equal(whole[:, i : i + 6, j : j + 6], image)]
         assert len(fits) == 1
         places.add(fits[0])
@@ -79,8 +79,8 @@ def test_a_crop_is_a_window_of_the_padded_image():
 
 def test_about_half_of_the_images_are_flipped():
     x = random_images(400, shape=(1, 4, 4)).x
-    varied = Pixels([0.0], [1 / 255], flip=True).varied(x, stream(0, "flip")).round().to(torch.uint8)
-    flipped = (varied == x.flip(3)).flatten(1).all(1)
-    kept = (varied == x).flatten(1).all(1)
+    augment = ImageTransform([0.0], [1 / 255], flip=True).augment(x, rng(0, "flip")).round().to(torch.uint8)
+    flipped = (augment == x.flip(3)).flatten(1).all(1)
+    kept = (augment == x).flatten(1).all(1)
     assert (flipped ^ kept).all()
     assert flipped.float().mean().item() == pytest.approx(0.5, abs=0.1)

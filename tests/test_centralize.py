@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import load_file
 
 from conftest import clients_of, experiment, random_images, trainer_of
-from fedpan_exp.models import Network, Pan, initialise
+from fedpan_exp.models import Network, Pan, authors_init
 from fedpan_exp.models.mlp import MLPSettings
 from fedpan_exp.system.errors import ConfigError, Diverged
-from fedpan_exp.system.rng import stream
+from fedpan_exp.system.rng import rng
 from fedpan_exp.system.signals import Stop
 from fedpan_exp.training import Classifier, Epochs, FabricSettings, Keeper, Training, begun, train
 
@@ -23,7 +23,7 @@ CPU = FabricSettings(accelerator="cpu")
 
 def small_net() -> Network:
     net = MLPSettings(name="mlp", width=8, depth=1).build((1, 4, 4), 3, Pan())
-    initialise(net, stream(0, "weights"))
+    authors_init(net, rng(0, "weights"))
     return net
 
 
@@ -108,16 +108,16 @@ def test_an_interrupted_run_goes_on_to_the_same_numbers(command, monkeypatch):
     words = (*SMALL, "dataset.flip=true", "study.epochs=4")  # augmentation draws from the stream, too
     command(*words, "runs=whole")
     (whole,) = Path("whole").glob("*-*")
-    heed = Stop.heed
+    interruptible = Stop.interruptible
 
     def heed_a_while(stop, items):
-        for i, item in enumerate(heed(stop, items)):
+        for i, item in enumerate(interruptible(stop, items)):
             if len(done := list(Path("runs").glob("*/checkpoint/*"))) and i == 5 and begun(done[0]).epochs == 2:
                 stop.asked = signal.SIGTERM
             yield item
 
     with monkeypatch.context() as patched:
-        patched.setattr(Stop, "heed", heed_a_while)
+        patched.setattr(Stop, "interruptible", heed_a_while)
         cut = command(*words)
     assert cut.code == 128 + signal.SIGTERM
     assert "interrupted; the same command goes on from there" in cut.err

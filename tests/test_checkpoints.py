@@ -21,9 +21,9 @@ def broken_off(command, monkeypatch) -> Callable[..., Path]:
     def call(*words: str, after: int = 7) -> Path:
         write = Record.write
 
-        def write_then_die(self: Record, turn: int, metrics: dict) -> None:
-            write(self, turn, metrics)
-            if turn == after:
+        def write_then_die(self: Record, round_idx: int, metrics: dict) -> None:
+            write(self, round_idx, metrics)
+            if round_idx == after:
                 raise RuntimeError("the power went")
 
         with monkeypatch.context() as patched:

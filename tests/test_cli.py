@@ -104,9 +104,9 @@ def test_pans_on_and_off_are_paired(command, monkeypatch):
     starts: list[Tensor] = []
     seen: list[tuple] = []
 
-    def watched_batches(self, k, turn, *rest, **more):
-        for x, y in batches(self, k, turn, *rest, **more):
-            seen.append((k, turn, x.sum().item(), y.tolist()))
+    def watched_batches(self, k, round_idx, *rest, **more):
+        for x, y in batches(self, k, round_idx, *rest, **more):
+            seen.append((k, round_idx, x.sum().item(), y.tolist()))
             yield x, y
 
     def watched_fit(self, *rest, **more):

@@ -44,6 +44,6 @@ def test_authors_fidelity_and_single_settings_over_it():
 
 def test_evaluation_every_so_often_and_in_the_last_five_rounds():
     often = experiment("eval_every=10", "fl_scene.H=30")
-    assert [turn for turn in range(1, 31) if often.evaluates(turn)] == [10, 20, 26, 27, 28, 29, 30]
+    assert [round_idx for round_idx in range(1, 31) if often.evaluates(round_idx)] == [10, 20, 26, 27, 28, 29, 30]
     share = experiment("eval_every=0.05", "fl_scene.H=100")
-    assert [turn for turn in range(1, 16) if share.evaluates(turn)] == [5, 10, 15]
+    assert [round_idx for round_idx in range(1, 16) if share.evaluates(round_idx)] == [5, 10, 15]

@@ -7,13 +7,13 @@ import torch
 from conftest import PLAIN_PIXELS, clients_of, random_images, trainer_of
 from fedpan_exp.algorithms import FedAvg
 from fedpan_exp.alignment.divergence import weights_by_layer
-from fedpan_exp.federation import Kept, Scene, federate
+from fedpan_exp.federation import Scene, Snapshot, federate
 from fedpan_exp.models import Pan
 from fedpan_exp.models.mlp import MLP
 from fedpan_exp.models.resnet import ResNet
 from fedpan_exp.models.vgg import VGG
 from fedpan_exp.probes import PROBES
-from fedpan_exp.training import Vectors
+from fedpan_exp.training import FlatParameters
 
 
 def world(samples=(10, 15, 20)):
@@ -21,11 +21,11 @@ def world(samples=(10, 15, 20)):
     return trainer, clients_of(random_images(sum(samples)), list(samples))
 
 
-def round_of(trainer, clients) -> Kept:
+def round_of(trainer, clients) -> Snapshot:
     g = torch.Generator().manual_seed(0)
     size, no_buffers = len(trainer.net.weights), torch.empty(0)
-    vectors = [Vectors(torch.randn(size, generator=g), no_buffers) for _ in range(len(clients) + 1)]
-    return Kept(list(range(len(clients))), vectors[0], vectors[1:])
+    vectors = [FlatParameters(torch.randn(size, generator=g), no_buffers) for _ in range(len(clients) + 1)]
+    return Snapshot(list(range(len(clients))), vectors[0], vectors[1:])
 
 
 def matrices(trainer, vector) -> dict[str, np.ndarray]:
@@ -65,7 +65,7 @@ def test_gradient_variance_is_that_of_whole_client_gradients_at_the_mean_model()
     for k in range(3):
         images = clients.owned(k)
         trainer.net.net.zero_grad()
-        torch.nn.functional.cross_entropy(trainer.net.net(PLAIN_PIXELS.clean(images.x)), images.y).backward()
+        torch.nn.functional.cross_entropy(trainer.net.net(PLAIN_PIXELS.normalize(images.x)), images.y).backward()
         gradients.append(trainer.net.net.head.weight.grad.clone())
     stacked = torch.stack(gradients)
     expected = (stacked - stacked.mean(0)).square().sum((1, 2))
@@ -77,7 +77,9 @@ def test_a_round_keeps_the_models_of_its_clients_whoever_trained_them():
     def kept(ranks):
         trainer, clients = world((10, 30, 20))
         scene = Scene(K=3, R=1.0, E=1, H=2, B=8)
-        *_, last = federate(FedAvg(), trainer, clients, scene, 0, ranks=ranks, keeps=lambda turn: turn == 2)
+        *_, last = federate(
+            FedAvg(), trainer, clients, scene, 0, ranks=ranks, snapshot_at=lambda round_idx: round_idx == 2
+        )
         return last
 
     alone, together = kept(1), kept(2)
@@ -95,6 +97,6 @@ def test_layers_go_by_the_names_a_reader_knows():
         (VGG((1, 8, 8), ["4", "M", "4"], [6], 3, "bn", pan), ["conv1", "conv2", "fc1", "head"]),
         (ResNet(1, 4, 1, 3, "bn", pan), ["stem", "block1_1.unit1", "block1_1.unit2"]),
     ):
-        layers = weights_by_layer(dict(net.named_parameters()), net.layout)
+        layers = weights_by_layer(dict(net.named_parameters()), net.permutation_spec)
         assert list(layers)[: len(names)] == names
         assert all(weights.dim() > 1 for weights in layers.values())

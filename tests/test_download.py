@@ -13,13 +13,13 @@ from official_files import write_svhn
 
 from fedpan_exp.data.dataset import SOURCES
 from fedpan_exp.data.download import Download
-from fedpan_exp.data.store import look, obtain
+from fedpan_exp.data.store import load_or_download, locate
 from fedpan_exp.system.errors import DataError
 
 CONTENT = bytes(range(256)) * 4000
 
 
-class Server(ThreadingHTTPServer):
+class ServerState(ThreadingHTTPServer):
     """Serves `files`; with `cut`, ends each answer after that many bytes."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    server: Server
+    server: ServerState
 
     def do_GET(self) -> None:
         self.server.asked.append(self.headers["Range"])
@@ -56,8 +56,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as server:
+def server() -> Iterator[ServerState]:
+    with ServerState() as server:
         server.files["file.bin"] = CONTENT
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -66,7 +66,7 @@ def server() -> Iterator[Server]:
         thread.join()
 
 
-def download(server: Server, *names: str) -> Download:
+def download(server: ServerState, *names: str) -> Download:
     addresses = tuple(server.address(name) for name in names or ("file.bin",))
     return Download(md5(CONTENT).hexdigest(), addresses)
 
@@ -128,11 +128,11 @@ def test_a_dataset_from_its_official_address(server, tmp_path):
 
     second = server.files.pop(downloads[1].name)
     with pytest.raises(DataError, match=r"dataset=svhn is not in dataset.root=.* HTTP Error 404"):
-        obtain(source, root)
+        load_or_download(source, root)
     assert [path.name for path in (root / ".svhn-download").iterdir()] == [downloads[0].name]
     server.files[downloads[1].name] = second
-    assert obtain(source, root).digest() == data.digest()
-    held = look(source, root)
+    assert load_or_download(source, root).digest() == data.digest()
+    held = locate(source, root)
     assert held is not None
     assert held.verdict == "official"
     assert len(server.asked) == 3  # the first file was not asked for again
@@ -144,7 +144,7 @@ def test_no_network(tmp_path: Path):
         SOURCES["gtsrb"], official=lambda: [Download("0" * 32, ("http://127.0.0.1:9/GTSRB_Final_Test_GT.zip",))]
     )
     with pytest.raises(DataError) as refusal:
-        obtain(source, tmp_path)
+        load_or_download(source, tmp_path)
     message = str(refusal.value)
     assert "\n" not in message
     assert "official address: http://127.0.0.1:9/GTSRB_Final_Test_GT.zip: <urlopen error" in message

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from conftest import PLAIN_PIXELS, clients_of, random_images, trainer_of
-from fedpan_exp.algorithms import FedAvg, Upload, average
+from fedpan_exp.algorithms import ClientUpdate, FedAvg, average
 from fedpan_exp.federation import Scene, federate
 from fedpan_exp.federation.round import Divergence
 from fedpan_exp.models import Pan
@@ -83,7 +83,7 @@ def test_one_client_always_chosen_is_centralized_training_with_lightning():
         optimizer.param_groups[0]["lr"] = settings.lr_at(step)
         constant.grad = torch.ones(1)
         optimizer.step()
-    assert last.fits[0].travel == pytest.approx(1 - constant.item(), rel=1e-5)
+    assert last.fits[0].accumulated_lr == pytest.approx(1 - constant.item(), rel=1e-5)
 
 
 def test_clip_and_weight_decay_reach_the_optimizer():
@@ -100,17 +100,19 @@ def test_clip_and_weight_decay_reach_the_optimizer():
 
 def test_warm_up_by_rounds():
     rounds = Training(lr=0.1, warmup="rounds", warmup_length=4)
-    assert [rounds.lr_at(step, turn) for turn in (1, 2, 8) for step in (0, 9)] == pytest.approx(
+    assert [rounds.lr_at(step, round_idx) for round_idx in (1, 2, 8) for step in (0, 9)] == pytest.approx(
         [0.025, 0.025, 0.05, 0.05, 0.1, 0.1]
     )
     steps = Training(lr=0.1, warmup="steps", warmup_length=4)
-    assert [steps.lr_at(step, turn=3) for step in (0, 1, 3, 9)] == pytest.approx([0.025, 0.05, 0.1, 0.1])
+    assert [steps.lr_at(step, round_idx=3) for step in (0, 1, 3, 9)] == pytest.approx([0.025, 0.05, 0.1, 0.1])
 
 
 def test_the_mean_is_taken_as_uploads_come():
     vectors = torch.randn(4, 10)
-    uploads = (Upload(v, v[:2], share, {"extra": v}) for v, share in zip(vectors, (1.0, 2.0, 3.0, 4.0), strict=True))
-    mean = average(uploads)
+    updates = (
+        ClientUpdate(v, v[:2], share, {"extra": v}) for v, share in zip(vectors, (1.0, 2.0, 3.0, 4.0), strict=True)
+    )
+    mean = average(updates)
     expected = (vectors * torch.tensor([0.1, 0.2, 0.3, 0.4])[:, None]).sum(0)
     torch.testing.assert_close(mean.weights, expected)
     torch.testing.assert_close(mean.buffers, expected[:2])
@@ -142,13 +144,13 @@ def test_average_is_the_mean_of_what_the_clients_measured():
     its_scene.H = 1
 
     class Spy(FedAvg):
-        def aggregate(self, server, uploads):
+        def aggregate(self, server, updates):
             seen = []
-            super().aggregate(server, (seen.append(u.buffers.clone()) or u for u in uploads))
+            super().aggregate(server, (seen.append(u.buffers.clone()) or u for u in updates))
             torch.testing.assert_close(server.buffers, torch.stack(seen).mean(0))
-            server.memory["checked"] = torch.ones(1)
+            server.state["checked"] = torch.ones(1)
 
-    assert "checked" in run(trainer, clients, its_scene, Spy()).server.memory
+    assert "checked" in run(trainer, clients, its_scene, Spy()).server.state
 
 
 def test_a_last_batch_of_one_sample_does_not_break_batch_norm():
@@ -170,7 +172,7 @@ def test_evaluation_counts_samples_not_batches(monkeypatch):
     images = random_images(2 * 300 + 7)
     monkeypatch.setattr("fedpan_exp.training.local.LARGEST_EVALUATION_BATCH", 300)
     score = trainer.evaluate(images)
-    logits = trainer.net.net.eval()(PLAIN_PIXELS.clean(images.x))
+    logits = trainer.net.net.eval()(PLAIN_PIXELS.normalize(images.x))
     assert score.accuracy == pytest.approx((logits.argmax(1) == images.y).double().mean().item())
     assert score.loss == pytest.approx(F.cross_entropy(logits, images.y).item(), rel=1e-5)
 
@@ -180,13 +182,13 @@ def test_local_accuracy_before_and_after_training(bn_statistics):
     """On the held-out samples: the global model before, each client's own after."""
 
     class Spy(FedAvg):
-        def finish(self, net, visit):
+        def finish_client(self, net, client):
             after.append(accuracy(net.net, clients.held_out(len(after))))
             return {}
 
     def accuracy(net, images):
         with torch.no_grad():
-            return (net.eval()(PLAIN_PIXELS.clean(images.x)).argmax(1) == images.y).double().mean().item()
+            return (net.eval()(PLAIN_PIXELS.normalize(images.x)).argmax(1) == images.y).double().mean().item()
 
     after: list[float] = []
     clients = clients_of(random_images(80, shape=(1, 8, 8)), [80], local_test=0.5)

@@ -14,7 +14,7 @@ from fedpan_exp.alignment.permutation_spec import permute
 from fedpan_exp.alignment.shuffle import shuffled_orders
 from fedpan_exp.studies.centralized import make_site
 from fedpan_exp.system.errors import ConfigError
-from fedpan_exp.system.rng import stream
+from fedpan_exp.system.rng import rng
 
 FUSE = (
     "study=fusion",
@@ -32,9 +32,11 @@ def test_the_study_aligns_a_network_with_its_own_shuffle(by, model):
     one = experiment("study=fusion", "dataset=digits", "pan=off", f"study.by={by}", "study.samples=100", *model.split())
     site = make_site(one, parts=2)
     state = {name: tensor.clone() for name, tensor in site.twin.state_dict().items()}
-    g = stream(0, "a trained look")
+    g = rng(0, "a trained look")
     state = {n: t + 0.05 * torch.rand(t.shape, generator=g) if t.is_floating_point() else t for n, t in state.items()}
-    shuffled = permute(state, site.twin.layout, shuffled_orders(site.twin.layout, 1.0, stream(1, "shuffle")))
+    shuffled = permute(
+        state, site.twin.permutation_spec, shuffled_orders(site.twin.permutation_spec, 1.0, rng(1, "shuffle"))
+    )
     plain = site.score(state).accuracy
     aligned = one.study.align(site, state, shuffled)
     for mu in (0.0, 0.5, 1.0):
@@ -50,7 +52,7 @@ def test_interpolation_is_the_formula_and_leaves_counters_alone():
 
 
 def test_sinkhorn_is_doubly_stochastic_and_ends_at_an_assignment():
-    costs = torch.rand(8, 8, generator=stream(0, "costs"))
+    costs = torch.rand(8, 8, generator=rng(0, "costs"))
     soft = sinkhorn(costs, 0.5)
     assert torch.allclose(soft.sum(0), torch.ones(8, dtype=torch.float64), atol=1e-5)
     assert torch.allclose(soft.sum(1), torch.ones(8, dtype=torch.float64), atol=1e-5)
@@ -65,7 +67,7 @@ def test_sinkhorn_is_doubly_stochastic_and_ends_at_an_assignment():
 
 
 def test_soft_transport_keeps_to_sections():
-    plan = sinkhorn(torch.rand(8, 8, generator=stream(0, "costs")), 1.0, sections=4)
+    plan = sinkhorn(torch.rand(8, 8, generator=rng(0, "costs")), 1.0, sections=4)
     inside = torch.block_diag(*[torch.ones(2, 2)] * 4).bool()
     assert (plan[~inside] == 0).all()
     assert (plan[inside] > 0).all()
@@ -74,13 +76,17 @@ def test_soft_transport_keeps_to_sections():
 @pytest.mark.parametrize(("model", "norm"), [("mlp", None), ("vgg9", "gn8"), ("resnet20", "bn")])
 def test_transport_by_permutation_matrices_is_permuting(model, norm):
     net = network(model, norm, *narrow(model))
-    orders = shuffled_orders(net.layout, 1.0, stream(0, "shuffle"))
+    orders = shuffled_orders(net.permutation_spec, 1.0, rng(0, "shuffle"))
     plans = {group: torch.eye(len(order), dtype=torch.float64)[order] for group, order in orders.items()}
-    moved, permuted = (move(net.state_dict(), net.layout, by) for move, by in ((transport, plans), (permute, orders)))
+    moved, permuted = (
+        move(net.state_dict(), net.permutation_spec, by) for move, by in ((transport, plans), (permute, orders))
+    )
     assert all(torch.equal(moved[name], permuted[name]) for name in permuted)
     for group, order in orders.items():
-        owned = weights_of_neurons(permute(net.state_dict(), net.layout, {group: order}), net.layout, group)
-        assert torch.equal(owned, weights_of_neurons(net.state_dict(), net.layout, group)[order])
+        owned = weights_of_neurons(
+            permute(net.state_dict(), net.permutation_spec, {group: order}), net.permutation_spec, group
+        )
+        assert torch.equal(owned, weights_of_neurons(net.state_dict(), net.permutation_spec, group)[order])
 
 
 @pytest.mark.parametrize("transport", ["hard", "entropic"])
@@ -104,7 +110,7 @@ def test_an_interrupted_run_goes_on_with_the_network_it_was_at(command, monkeypa
     (whole,) = Path("whole").glob("*-*")
     told = []
     with monkeypatch.context() as patched:
-        from fedpan_exp.studies import central
+        from fedpan_exp.studies import centralized
 
         def score(site, state):
             told.append(0)
@@ -112,7 +118,7 @@ def test_an_interrupted_run_goes_on_with_the_network_it_was_at(command, monkeypa
                 raise KeyboardInterrupt
             return site.judge.evaluate(site.test)
 
-        patched.setattr(central.Site, "score", score)
+        patched.setattr(centralized.Site, "score", score)
         cut = command(*words)
     assert cut.code == 130
     (run,) = cut.runs

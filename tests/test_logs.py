@@ -79,9 +79,9 @@ def test_offline_wandb_holds_the_whole_run(command):
 def test_after_a_resume_wandb_is_brought_level(command, monkeypatch):
     write = Record.write
 
-    def write_then_die(self: Record, turn: int, metrics: dict) -> None:
-        write(self, turn, metrics)
-        if turn == 3:
+    def write_then_die(self: Record, round_idx: int, metrics: dict) -> None:
+        write(self, round_idx, metrics)
+        if round_idx == 3:
             raise RuntimeError("the power went")
 
     words = (*SMALL, *OFFLINE, "checkpoint.every=2")

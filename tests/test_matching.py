@@ -9,13 +9,13 @@ from networks import NETWORKS, narrow, network
 from fedpan_exp.alignment.fusion import interpolate
 from fedpan_exp.alignment.kept_ratio import share_in_place
 from fedpan_exp.alignment.matching import assign, match_activations, match_weights
-from fedpan_exp.alignment.permutation_spec import Layout, permute
+from fedpan_exp.alignment.permutation_spec import PermutationSpec, permute
 from fedpan_exp.alignment.shuffle import shuffled_orders
-from fedpan_exp.system.rng import stream
+from fedpan_exp.system.rng import rng
 
 
 def test_an_assignment_is_the_best_of_all():
-    similarity = torch.rand(5, 5, generator=stream(0, "similarity"))
+    similarity = torch.rand(5, 5, generator=rng(0, "similarity"))
     best = max(permutations(range(5)), key=lambda order: sum(similarity[i, j] for i, j in enumerate(order)))
     assert assign(similarity).tolist() == list(best)
 
@@ -27,7 +27,7 @@ def test_sections_do_not_mix():
 
 
 def test_neurons_that_do_the_same_are_matched():
-    a = torch.rand(6, 20, generator=stream(0, "representations"))
+    a = torch.rand(6, 20, generator=rng(0, "representations"))
     order = torch.tensor([3, 1, 5, 0, 4, 2])
     found = match_activations(a, a[order])
     assert torch.equal(a[order][found], a)
@@ -47,9 +47,9 @@ def test_the_sum_of_distances_counts_not_that_of_squares():
 def test_matching_weights_undoes_a_shuffle_exactly_and_fusing_leaves_the_network_what_it_is(model, norm):
     net = network(model, norm, "pan=off", *narrow(model))
     state = net.state_dict()
-    shuffled = permute(state, net.layout, shuffled_orders(net.layout, 1.0, stream(1, "shuffle")))
-    orders = match_weights(state, shuffled, net.layout, stream(0, "matching"))
-    back = permute(shuffled, net.layout, orders)
+    shuffled = permute(state, net.permutation_spec, shuffled_orders(net.permutation_spec, 1.0, rng(1, "shuffle")))
+    orders = match_weights(state, shuffled, net.permutation_spec, rng(0, "matching"))
+    back = permute(shuffled, net.permutation_spec, orders)
     assert all(torch.equal(back[name], state[name]) for name in state)
     for mu in (0, 0.3, 0.5, 1):
         fused = interpolate(state, back, mu)
@@ -57,21 +57,21 @@ def test_matching_weights_undoes_a_shuffle_exactly_and_fusing_leaves_the_network
 
 
 def test_matching_never_leaves_weights_further_apart_and_ends_among_equal_neurons():
-    layout = Layout()
-    layout.group("fc1", 6)
-    layout.group("fc2", 6)
-    layout.dense("fc1", None, "fc1")
-    layout.dense("fc2", "fc1", "fc2")
-    layout.dense("head", "fc2", None)
+    spec = PermutationSpec()
+    spec.group("fc1", 6)
+    spec.group("fc2", 6)
+    spec.dense("fc1", None, "fc1")
+    spec.dense("fc2", "fc1", "fc2")
+    spec.dense("head", "fc2", None)
     shapes = {"fc1": (6, 2), "fc2": (6, 6), "head": (3, 6)}
     for seed in range(20):
-        g = stream(seed, "weights")
+        g = rng(seed, "weights")
         a, b = (
             {f"{name}.weight": torch.randn(shape, generator=g).round() for name, shape in shapes.items()}
             | {f"{name}.bias": torch.zeros(shape[0]) for name, shape in shapes.items()}
             for _ in range(2)
         )
-        moved = permute(b, layout, match_weights(a, b, layout, stream(seed, "matching")))
+        moved = permute(b, spec, match_weights(a, b, spec, rng(seed, "matching")))
         before, after = (sum(((a[name] - other[name]) ** 2).sum() for name in a) for other in (b, moved))
         assert after <= before
 
@@ -81,7 +81,7 @@ def test_networks_of_other_widths_are_refused():
         match_activations(torch.zeros(3, 5), torch.zeros(4, 5))
     net, wider = (network("mlp", None, f"model.width={width}") for width in (4, 5))
     with pytest.raises(ValueError, match=r"got body.fc1.weight of \[4, 3072\] and of \[5, 3072\]"):
-        match_weights(net.state_dict(), wider.state_dict(), net.layout, stream(0, "matching"))
+        match_weights(net.state_dict(), wider.state_dict(), net.permutation_spec, rng(0, "matching"))
 
 
 def test_neurons_that_are_silent_in_both_networks_are_in_place():

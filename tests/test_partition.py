@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedpan_exp.data import Rule, split
+from fedpan_exp.data import PartitionConfig, split
 from fedpan_exp.data.partition import DRAWS
 from fedpan_exp.system.errors import ConfigError
 
@@ -22,15 +22,15 @@ LABELS = torch.arange(50_000) % 10  # CIFAR-10's class counts
 )
 def test_every_sample_goes_to_exactly_one_client(kind, K, alpha, classes, seed):
     labels = torch.arange(400) ** 2 % classes
-    parts = split(labels, Rule(kind, K, alpha), seed).parts
+    parts = split(labels, PartitionConfig(kind, K, alpha), seed).parts
     assert len(parts) == K
     assert min(map(len, parts)) >= 5
     assert torch.equal(torch.cat(parts).sort().values, torch.arange(400))
 
 
 def test_dirichlet_keeps_sizes_near_equal_and_dirichlet_class_does_not():
-    near = [len(part) for part in split(LABELS, Rule("dirichlet", 100, 0.1), 0).parts]
-    wide = [len(part) for part in split(LABELS, Rule("dirichlet_class", 100, 0.1), 0).parts]
+    near = [len(part) for part in split(LABELS, PartitionConfig("dirichlet", 100, 0.1), 0).parts]
+    wide = [len(part) for part in split(LABELS, PartitionConfig("dirichlet_class", 100, 0.1), 0).parts]
     assert 250 < min(near) < 450
     assert 600 < max(near) < 1000
     assert min(wide) < 100
@@ -39,7 +39,7 @@ def test_dirichlet_keeps_sizes_near_equal_and_dirichlet_class_does_not():
 
 def test_smaller_alpha_means_fewer_labels_a_client():
     def labels_a_client(alpha):
-        parts = split(LABELS, Rule("dirichlet", 50, alpha), 0).parts
+        parts = split(LABELS, PartitionConfig("dirichlet", 50, alpha), 0).parts
         shares = torch.stack([LABELS[part].bincount(minlength=10) / len(part) for part in parts])
         return (1 / (shares**2).sum(1)).mean().item()  # effective number of labels
 
@@ -48,37 +48,37 @@ def test_smaller_alpha_means_fewer_labels_a_client():
 
 
 def test_iid_and_shards():
-    assert {len(part) for part in split(LABELS, Rule("iid", 100), 0).parts} == {500}
-    shards = split(LABELS, Rule("shards", 100, shards=2), 0).parts
+    assert {len(part) for part in split(LABELS, PartitionConfig("iid", 100), 0).parts} == {500}
+    shards = split(LABELS, PartitionConfig("shards", 100, shards=2), 0).parts
     assert max(len(LABELS[part].unique()) for part in shards) == 2
 
 
 def test_natural_clients_are_the_users():
     users = torch.tensor([7, 3, 7, 9, 3, 7])
-    parts = split(torch.zeros(6).long(), Rule("natural", 3), 0, users).parts
+    parts = split(torch.zeros(6).long(), PartitionConfig("natural", 3), 0, users).parts
     assert [part.tolist() for part in parts] == [[1, 4], [0, 2, 5], [3]]
     with pytest.raises(ConfigError, match=r"fl_scene.K must be 3, the number of users"):
-        split(torch.zeros(6).long(), Rule("natural", 4), 0, users)
+        split(torch.zeros(6).long(), PartitionConfig("natural", 4), 0, users)
     with pytest.raises(ConfigError, match="does not know its users"):
-        split(torch.zeros(6).long(), Rule("natural", 3), 0)
+        split(torch.zeros(6).long(), PartitionConfig("natural", 3), 0)
 
 
 def test_the_same_whatever_was_drawn_before():
-    first = split(LABELS, Rule("dirichlet", 20), seed=3).parts
-    split(LABELS, Rule("iid", 7), seed=4)
+    first = split(LABELS, PartitionConfig("dirichlet", 20), seed=3).parts
+    split(LABELS, PartitionConfig("iid", 7), seed=4)
     torch.manual_seed(99)
-    again = split(LABELS, Rule("dirichlet", 20), seed=3).parts
-    other = split(LABELS, Rule("dirichlet", 20), seed=4).parts
+    again = split(LABELS, PartitionConfig("dirichlet", 20), seed=3).parts
+    other = split(LABELS, PartitionConfig("dirichlet", 20), seed=4).parts
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
     assert not all(torch.equal(a, b) for a, b in zip(first, other, strict=True))
 
 
 def test_too_small_clients_are_repaired_and_reported_or_dropped():
     labels = torch.arange(300) % 3
-    repaired = split(labels, Rule("dirichlet_class", 50, 0.05), 0)
+    repaired = split(labels, PartitionConfig("dirichlet_class", 50, 0.05), 0)
     assert min(map(len, repaired.parts)) == 5
     assert repaired.moved > 0
-    dropped = split(labels, Rule("dirichlet_class", 50, 0.05, small_clients="drop"), 0)
+    dropped = split(labels, PartitionConfig("dirichlet_class", 50, 0.05, small_clients="drop"), 0)
     assert dropped.dropped > 0
     assert len(dropped.parts) == 50 - dropped.dropped
     assert min(map(len, dropped.parts)) >= 5
@@ -86,4 +86,4 @@ def test_too_small_clients_are_repaired_and_reported_or_dropped():
 
 def test_more_clients_than_samples_allow():
     with pytest.raises(ConfigError, match=r"fl_scene.K must be at most 10,000 \(50,000 samples"):
-        split(LABELS, Rule("iid", 10_001), 0)
+        split(LABELS, PartitionConfig("iid", 10_001), 0)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from conftest import experiment
-from fedpan_exp.models import ENCODINGS, Pan, silent_layers
+from fedpan_exp.models import ENCODINGS, Pan, inactive_layers
 from fedpan_exp.models.mlp import MLP
 from fedpan_exp.models.position import PositionEncoding
 from fedpan_exp.training import FlatNet
@@ -47,15 +47,15 @@ def test_the_encoding_never_travels():
 
 def test_layers_that_T_switches_off_are_named():
     net = experiment("dataset=cifar10", "model=vgg11", "pan=mul", "pan.T=32").network()
-    assert silent_layers(net) == {"T=32 makes every sine 0 at width 64": ["conv1"]}
-    assert silent_layers(experiment("dataset=cifar10", "pan=mul").network()) == {}
+    assert inactive_layers(net) == {"T=32 makes every sine 0 at width 64": ["conv1"]}
+    assert inactive_layers(experiment("dataset=cifar10", "pan=mul").network()) == {}
 
 
 def test_batch_norm_behind_an_encoding_takes_it_out():
     names = ("dataset=cifar10", "model=vgg9", "model.norm=bn", "pan=mul")
     authors = experiment(*names, "pan.placement=authors").network()
-    assert silent_layers(authors) == {"the BatchNorm behind it takes it out again": [f"conv{i}" for i in range(1, 7)]}
-    assert silent_layers(experiment(*names).network()) == {}
+    assert inactive_layers(authors) == {"the BatchNorm behind it takes it out again": [f"conv{i}" for i in range(1, 7)]}
+    assert inactive_layers(experiment(*names).network()) == {}
     # And that is true: in training, the network does what the plain one does (but for BatchNorm's epsilon).
     plain = experiment(*names[:3], "pan=off", "pan.placement=authors").network()
     plain.load_state_dict(authors.state_dict())
@@ -111,7 +111,7 @@ def test_which_encodings_tell_every_neuron_apart():
 
 def test_a_value_that_all_neurons_share_is_no_position():
     net = experiment("pan=mul", "pan.encoding=cosine", "pan.T=0", "model.width=8").network()
-    assert silent_layers(net) == {"all neurons have the same value at width 8": ["fc1", "fc2", "fc3"]}
+    assert inactive_layers(net) == {"all neurons have the same value at width 8": ["fc1", "fc2", "fc3"]}
 
 
 def test_pans_are_off_where_T_is_neutral_at_every_width():

@@ -5,16 +5,16 @@ import torch
 
 from conftest import random_images, trainer_of
 from fedpan_exp.alignment.preference import contributions, preferred_class, share_of_same_class
-from fedpan_exp.data import Images
+from fedpan_exp.data import ImageTensors
 from fedpan_exp.models import Pan
 from fedpan_exp.models.mlp import MLP
 from fedpan_exp.models.vgg import VGG
-from fedpan_exp.probes.activation_probe import Microscope
-from fedpan_exp.training import Vectors
+from fedpan_exp.probes.activation_probe import ActivationProbe
+from fedpan_exp.training import FlatParameters
 
 
-def vectors_of(trainer) -> Vectors:
-    return Vectors(trainer.net.weights.clone(), trainer.net.buffers.clone())
+def vectors_of(trainer) -> FlatParameters:
+    return FlatParameters(trainer.net.weights.clone(), trainer.net.buffers.clone())
 
 
 def test_two_neurons_worked_out_by_hand():
@@ -24,9 +24,9 @@ def test_two_neurons_worked_out_by_hand():
     with torch.no_grad():
         net.body.fc1.weight.copy_(torch.eye(2))
         net.head.weight.copy_(torch.tensor([[3.0, -1.0], [0.5, 2.0]]))  # [class, neuron]
-    pixels = torch.tensor([[255, 51], [51, 255], [0, 255]], dtype=torch.uint8)  # 1 and 0.2
-    test = Images(pixels.view(3, 1, 1, 2), torch.tensor([0, 1, 1]))
-    found = Microscope(trainer, test, 3, seed=0, layers=["fc1", "head"]).preferences(vectors_of(trainer))
+    transform = torch.tensor([[255, 51], [51, 255], [0, 255]], dtype=torch.uint8)  # 1 and 0.2
+    test = ImageTensors(transform.view(3, 1, 1, 2), torch.tensor([0, 1, 1]))
+    found = ActivationProbe(trainer, test, 3, seed=0, layers=["fc1", "head"]).preferences(vectors_of(trainer))
     # Class 0 has one sample, (1, 0.2); class 1 has two, which sum to (0.2, 2).
     assert found["fc1"].tolist() == [pytest.approx([3.0 * 1, 0.5 * 0.2]), pytest.approx([-1.0 * 0.2, 2.0 * 2])]
     assert preferred_class(found["fc1"]).tolist() == [0, 1]
@@ -38,18 +38,18 @@ def test_channels_are_summed_over_their_positions_and_batches_do_not_matter():
     trainer = trainer_of(VGG((1, 4, 4), ["3", "M", "2"], [], 3, "none", Pan("mul", A=0.3)))
     test = random_images(12)
     model = vectors_of(trainer)
-    microscope = Microscope(trainer, test, 12, seed=0, layers=["conv1", "conv2"])
-    found = microscope.preferences(model)
+    probe = ActivationProbe(trainer, test, 12, seed=0, layers=["conv1", "conv2"])
+    found = probe.preferences(model)
     net = trainer.net.net.eval()
     expected = torch.zeros(3, 3)
-    for x, y in zip(trainer.pixels.clean(test.x), test.y, strict=True):  # one sample, one class at a time
+    for x, y in zip(trainer.transform.normalize(test.x), test.y, strict=True):  # one sample, one class at a time
         h = net.body.relu1(net.body.pe1(net.body.conv1(x[None]))).detach().requires_grad_()
         z = net.head(net.body[list(net.body._modules).index("pool1") :](h))[0, y]
         z.backward()
         expected[:, y] += (h * h.grad).sum((0, 2, 3)).detach()
     torch.testing.assert_close(found["conv1"], expected)
     trainer.evaluation_batch = lambda images: 5
-    torch.testing.assert_close(microscope.preferences(model)["conv1"], expected)
+    torch.testing.assert_close(probe.preferences(model)["conv1"], expected)
 
 
 def test_samples_count_for_their_own_class_only():

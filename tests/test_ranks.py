@@ -18,8 +18,8 @@ from processes import child, ended, has_ended, run_folder, wait_for
 from safetensors.torch import load_file
 
 from conftest import clients_of, experiment, random_images, trainer_of
-from fedpan_exp.algorithms import ALGORITHMS, FedAvg, Server, Visit
-from fedpan_exp.federation import Memories, Round, Scene, count_ranks, federate
+from fedpan_exp.algorithms import ALGORITHMS, ClientContext, FedAvg, ServerState
+from fedpan_exp.federation import ClientStates, Round, Scene, count_ranks, federate
 from fedpan_exp.federation.ranks import share_out
 from fedpan_exp.federation.team import Lost
 from fedpan_exp.models import Pan
@@ -56,16 +56,16 @@ def test_auto_takes_what_torch_was_given_and_no_more_than_there_is_work(monkeypa
             experiment(f"ranks={wrong}")
 
 
-def rounds(ranks: int, algorithm: FedAvg, memories: Memories | None = None, H: int = 5, **scene) -> Iterator[Round]:
+def rounds(ranks: int, algorithm: FedAvg, states: ClientStates | None = None, H: int = 5, **scene) -> Iterator[Round]:
     """A net with BatchNorm, clients of many sizes, a local test set."""
     trainer = trainer_of(ResNet(1, 4, 1, 3, "bn", Pan("mul", A=0.2)), Training(lr=0.02, warmup="none"))
     clients = clients_of(random_images(96, shape=(1, 8, 8)), [20, 6, 12, 8, 30, 20], local_test=0.2)
     setting = Scene(K=6, R=0.67, E=1, H=H, B=8, local_test=0.2, averaging="by_samples", **scene)
     test = random_images(31, shape=(1, 8, 8), seed=1)
-    return federate(algorithm, trainer, clients, setting, 0, memories=memories, test=test, ranks=ranks)
+    return federate(algorithm, trainer, clients, setting, 0, states=states, test=test, ranks=ranks)
 
 
-def course(*arguments, **more) -> tuple[list[dict[str, float]], Server]:
+def course(*arguments, **more) -> tuple[list[dict[str, float]], ServerState]:
     """The records without what a clock says, and how it ended."""
     records = []
     for this in rounds(*arguments, **more):
@@ -94,10 +94,10 @@ def test_one_two_and_three_ranks_come_to_the_same(name):
 def test_rank_0_knows_what_all_clients_remember(tmp_path, on_disk):
     controls = []
     for ranks in (1, 3):
-        memories = Memories(tmp_path / f"{ranks}", on_disk)
-        course(ranks, ALGORITHMS["scaffold"](), memories)
-        controls.append({k: memories[k]["control"] for k in memories.clients()})
-        assert len(list((tmp_path / f"{ranks}").glob("*"))) == (len(memories.clients()) if on_disk else 0)
+        states = ClientStates(tmp_path / f"{ranks}", on_disk)
+        course(ranks, ALGORITHMS["scaffold"](), states)
+        controls.append({k: states[k]["control"] for k in states.clients()})
+        assert len(list((tmp_path / f"{ranks}").glob("*"))) == (len(states.clients()) if on_disk else 0)
     alone, joint = controls
     assert alone.keys() == joint.keys()
     for k in alone:
@@ -106,17 +106,17 @@ def test_rank_0_knows_what_all_clients_remember(tmp_path, on_disk):
 
 def test_processes_share_their_work_and_end_with_the_loop():
     class Spy(FedAvg):
-        def finish(self, net: FlatNet, visit: Visit) -> dict[str, torch.Tensor]:
+        def finish_client(self, net: FlatNet, client: ClientContext) -> dict[str, torch.Tensor]:
             return {"process": torch.full((2,), float(os.getpid()))}
 
-        def aggregate(self, server: Server, uploads) -> None:
-            found = [upload.extra["process"].mean().item() for upload in uploads]
-            server.memory["mean process"] = torch.tensor(found)
+        def aggregate(self, server: ServerState, updates) -> None:
+            found = [update.extra["process"].mean().item() for update in updates]
+            server.state["mean process"] = torch.tensor(found)
             assert len(found) == 1
 
     before = children()
     (first,) = islice(rounds(2, Spy()), 1)
-    assert first.server.memory["mean process"].item() != os.getpid()  # somebody else has trained, too
+    assert first.server.state["mean process"].item() != os.getpid()  # somebody else has trained, too
     assert children() == before  # and is gone
     assert not torch.distributed.is_initialized()
 
@@ -160,8 +160,8 @@ def test_clients_that_diverge_on_any_rank_end_them_all_with_the_same_line(health
     class Poisoned(FedAvg):
         """Only the first clients of the round are well."""
 
-        def begin(self, net: FlatNet, visit: Visit) -> None:
-            if visit.samples not in well:
+        def init_client(self, net: FlatNet, client: ClientContext) -> None:
+            if client.samples not in well:
                 net.weights.fill_(float("nan"))
 
     sizes = [16, 5, 10, 7, 24, 16]
@@ -177,12 +177,12 @@ def test_clients_that_diverge_on_any_rank_end_them_all_with_the_same_line(health
 
 def test_a_bug_on_another_rank_comes_with_its_traceback():
     class Buggy(FedAvg):
-        def begin(self, net: FlatNet, visit: Visit) -> None:
+        def init_client(self, net: FlatNet, client: ClientContext) -> None:
             if os.getpid() != here:
                 raise ZeroDivisionError("in a helper")
 
     here = os.getpid()
-    with pytest.raises(RuntimeError, match=r"(?s)on rank 1:.*in begin.*ZeroDivisionError: in a helper"):
+    with pytest.raises(RuntimeError, match=r"(?s)on rank 1:.*in init_client.*ZeroDivisionError: in a helper"):
         list(rounds(2, Buggy()))
 
 
@@ -232,8 +232,8 @@ def started(folder: Path) -> bool:
 
 def test_a_rank_lost_in_a_test_leaves_the_round_whole():
     class Mortal(FedAvg):
-        def aggregate(self, server: Server, uploads) -> None:
-            super().aggregate(server, uploads)
+        def aggregate(self, server: ServerState, updates) -> None:
+            super().aggregate(server, updates)
             if os.getpid() != here:
                 os._exit(3)
 

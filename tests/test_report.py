@@ -12,9 +12,9 @@ from run_sweeps import SWEEPS, make_sweep
 from fedpan_exp.report import __main__ as command
 from fedpan_exp.report.build import Report
 from fedpan_exp.report.claims import Claim
-from fedpan_exp.report.paper_figures import EXHIBITS
-from fedpan_exp.report.run_collection import Library, read_run
-from fedpan_exp.report.tables import Amount, Table
+from fedpan_exp.report.paper_figures import PAPER_FIGURES
+from fedpan_exp.report.run_collection import RunCollection, read_run
+from fedpan_exp.report.tables import MeanStd, Table
 
 # Figures and tables of the paper by their labels, underscores for hyphens, and the five grids.
 PAPER = """
@@ -44,24 +44,24 @@ def data_of(page: Path) -> dict:
 
 
 def test_the_table_has_every_exhibit_of_the_paper_once():
-    assert sorted(exhibit.name for exhibit in EXHIBITS) == sorted(PAPER.split()) == sorted(SWEEPS)
+    assert sorted(paper_figure.name for paper_figure in PAPER_FIGURES) == sorted(PAPER.split()) == sorted(SWEEPS)
 
 
-@pytest.mark.parametrize("exhibit", EXHIBITS, ids=lambda exhibit: exhibit.name)
-def test_every_exhibit_is_drawn_and_answers_the_paper(exhibit, tmp_path):
-    make_sweep(tmp_path, exhibit.name)
-    library = Library([tmp_path])
-    (sweep,), troubles = library.sweeps(library.runs())
-    plate = exhibit.draw(sweep)
+@pytest.mark.parametrize("paper_figure", PAPER_FIGURES, ids=lambda paper_figure: paper_figure.name)
+def test_every_exhibit_is_drawn_and_answers_the_paper(paper_figure, tmp_path):
+    make_sweep(tmp_path, paper_figure.name)
+    collection = RunCollection([tmp_path])
+    (sweep,), troubles = collection.sweeps(collection.runs())
+    plate = paper_figure.draw(sweep)
     assert not troubles
     assert is_drawn(plate.figure)
     assert len(plate.table.rows) > 0
     numbers = [
-        value for row in plate.table.rows for value in row if isinstance(value, Amount) and value.mean is not None
+        value for row in plate.table.rows for value in row if isinstance(value, MeanStd) and value.mean is not None
     ]
     assert numbers
     assert all(np.isfinite(number.mean) for number in numbers)
-    answers = [claim.beside(plate.found.get(claim.key)) for claim in exhibit.claims]
+    answers = [claim.beside(plate.found.get(claim.key)) for claim in paper_figure.claims]
     # The made-up cent_acc and compare_more have all the paper's rows; every claim must find its number.
     assert answers, "an exhibit says what the paper claims"
     assert [what for what, _, ours, _ in answers if ours in ("not measured", "–")] == []
@@ -74,7 +74,7 @@ def test_what_is_written_and_what_the_page_says(tmp_path, monkeypatch, capsys):
     out = tmp_path / "report"
     code, said, _ = call(monkeypatch, capsys, str(tmp_path / "runs"), "--out", str(out))
     assert code == 0
-    assert said == f"{out}/index.html: 2 exhibits, {len(EXHIBITS) - 2} missing; 30 of 31 runs whole\n"
+    assert said == f"{out}/index.html: 2 exhibits, {len(PAPER_FIGURES) - 2} missing; 30 of 31 runs whole\n"
     names = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
     stems = ("alpha-smoke", "assign_mlp_fc3-smoke")
     figures = {f"figures/{stem}.{ending}" for stem in stems for ending in ("png", "svg")}
@@ -88,7 +88,7 @@ def test_what_is_written_and_what_the_page_says(tmp_path, monkeypatch, capsys):
     assert data["missing"][0]["command"] == "python -m fedpan_exp sweeps=sf_prob"
     (failed,) = [run for run in data["runs"] if not run["whole"]]
     assert failed["trouble"].startswith("diverged in round 3")
-    alpha = next(exhibit for exhibit in data["exhibits"] if exhibit["name"] == "alpha")
+    alpha = next(paper_figure for paper_figure in data["exhibits"] if paper_figure["name"] == "alpha")
     assert alpha["departures"] == ["scale=smoke"]
     assert "<svg" in alpha["svg"]
     for run in data["runs"]:
@@ -100,7 +100,7 @@ def test_without_any_listing_the_page_still_shows_the_runs(tmp_path):
         make_run(tmp_path / "runs", pan=pan)
     Report([tmp_path / "runs"], tmp_path / "report").build()
     data = data_of(tmp_path / "report" / "index.html")
-    assert (len(data["runs"]), data["exhibits"], len(data["missing"])) == (2, [], len(EXHIBITS))
+    assert (len(data["runs"]), data["exhibits"], len(data["missing"])) == (2, [], len(PAPER_FIGURES))
     assert len(data["paired"]["rows"]) == 1
     assert data["runs"][0]["curve"]["bytes"][-1] == 8 * 2e7
 
@@ -110,10 +110,10 @@ def test_a_departure_from_the_papers_setting_is_said(tmp_path):
         make_run(tmp_path, algorithm="fedavg", pan=pan, dataset="digits") for pan in (("off", 0.0), ("mul", 0.1))
     ]
     make_listing(tmp_path, "compare_noniid", folders, scale="paper")
-    library = Library([tmp_path])
-    (sweep,), _ = library.sweeps(library.runs())
-    exhibit = next(exhibit for exhibit in EXHIBITS if exhibit.name == "compare_noniid")
-    assert exhibit.departures(sweep) == [
+    collection = RunCollection([tmp_path])
+    (sweep,), _ = collection.sweeps(collection.runs())
+    paper_figure = next(paper_figure for paper_figure in PAPER_FIGURES if paper_figure.name == "compare_noniid")
+    assert paper_figure.departures(sweep) == [
         "dataset=digits where the paper has femnist, cifar10, cifar100 and cinic10",
         "H=8 where the paper has 1000",
         "without algorithm=fedprox, fedopt, scaffold and moon",
@@ -125,17 +125,17 @@ def test_users_as_clients_are_no_departure(tmp_path):
     natural = {"fl_scene__K": 0, "fl_scene__partition": "natural", "fl_scene__H": 1000}
     folder = make_run(tmp_path, rounds=8, dataset="femnist", **natural)
     make_listing(tmp_path, "compare_noniid", [folder], scale="paper")
-    library = Library([tmp_path])
-    (sweep,), _ = library.sweeps(library.runs())
-    exhibit = next(exhibit for exhibit in EXHIBITS if exhibit.name == "compare_noniid")
-    assert [words for words in exhibit.departures(sweep) if "K=" in words or "alpha" in words] == []
+    collection = RunCollection([tmp_path])
+    (sweep,), _ = collection.sweeps(collection.runs())
+    paper_figure = next(paper_figure for paper_figure in PAPER_FIGURES if paper_figure.name == "compare_noniid")
+    assert [words for words in paper_figure.departures(sweep) if "K=" in words or "alpha" in words] == []
 
 
 def test_the_papers_number_beside_ours():
-    ours = Amount(85.5, 0.2, 3)
+    ours = MeanStd(85.5, 0.2, 3)
     assert Claim("x", 86.83, "x").beside(ours) == ("x", "86.83", "85.50 ± 0.20", "-1.33")
-    assert Claim("x", (1.0, 2.0), "x").beside(Amount(1.5))[3] == "within"
-    assert Claim("x", (1.0, 2.0), "x").beside(Amount(0.25))[3] == "-0.75"
+    assert Claim("x", (1.0, 2.0), "x").beside(MeanStd(1.5))[3] == "within"
+    assert Claim("x", (1.0, 2.0), "x").beside(MeanStd(0.25))[3] == "-0.75"
     assert Claim("x", 86.83, "x").beside(None)[2:] == ("not measured", "")
 
 
@@ -176,10 +176,10 @@ def test_damaged_and_strange_folders_are_marked(tmp_path):
         "config.yaml is missing or damaged",
         "unreadable; status.json is missing or damaged",
     ]
-    (exhibit,) = data["exhibits"]
-    assert exhibit["marks"][0].startswith("2 of 4 runs are not whole and left out")
-    assert exhibit["marks"][1] == "1 runs of the sweep are not here"
-    assert exhibit["marks"][2].startswith("made by 2 versions of the program")
+    (paper_figure,) = data["exhibits"]
+    assert paper_figure["marks"][0].startswith("2 of 4 runs are not whole and left out")
+    assert paper_figure["marks"][1] == "1 runs of the sweep are not here"
+    assert paper_figure["marks"][2].startswith("made by 2 versions of the program")
     assert "broken-smoke.json cannot be read as a sweep" in data["troubles"][0]
 
 
@@ -229,7 +229,7 @@ def test_only_what_changed_is_read_and_drawn_again(tmp_path, monkeypatch):
     make_listing(runs, "E", [make_run(runs, fl_scene__E=E, pan=("off", 0.0)) for E in (1, 2)])
     report = Report([runs], tmp_path / "report")
     report.build()
-    state = report.library.state()
+    state = report.collection.state()
     read, drawn = [], []
     monkeypatch.setattr(
         "fedpan_exp.report.run_collection.read_run",
@@ -237,13 +237,15 @@ def test_only_what_changed_is_read_and_drawn_again(tmp_path, monkeypatch):
     )
     draw = Report._draw_anew
     monkeypatch.setattr(
-        Report, "_draw_anew", lambda self, exhibit, sweep: drawn.append(sweep.name) or draw(self, exhibit, sweep)
+        Report,
+        "_draw_anew",
+        lambda self, paper_figure, sweep: drawn.append(sweep.name) or draw(self, paper_figure, sweep),
     )
     report.build()
     assert (read, drawn) == ([], [])
-    assert report.library.state() == state
+    assert report.collection.state() == state
     new = make_run(runs, fl_scene__E=2, pan=("off", 0.0), rounds=9)
-    assert report.library.state() != state
+    assert report.collection.state() != state
     report.build()
     assert (read, drawn) == ([new], ["E"])
 
@@ -271,7 +273,7 @@ def test_watching_ends_politely(tmp_path, monkeypatch, capsys):
 
 
 def test_tables_say_the_same_in_three_scripts():
-    table = Table(["a|b", "x (%)"], [["R_kept & <i>", Amount(1.23456, 0.5, 3)], ["50%", Amount(None, n=0)]])
+    table = Table(["a|b", "x (%)"], [["R_kept & <i>", MeanStd(1.23456, 0.5, 3)], ["50%", MeanStd(None, n=0)]])
     assert table.markdown() == "| a\\|b | x (%) |\n|---|---|\n| R_kept & &lt;i> | 1.23 ± 0.50 |\n| 50% | – |\n"
     assert r"R\_kept \& $<$i$>$ & 1.23 $\pm$ 0.50 \\" in table.latex()
     assert table.csv() == "a|b,x (%),x (%) deviation,x (%) n\nR_kept & <i>,1.23456,0.5,3\n50%,,,0\n"

@@ -14,7 +14,7 @@ from run_folders import make_listing, make_run
 from fedpan_exp.report.build import Report
 from fedpan_exp.report.pairing import Paired, bootstrap, paired
 from fedpan_exp.report.run_collection import read_run
-from fedpan_exp.report.statistics import best_pan, cell_of, way_to
+from fedpan_exp.report.statistics import best_pan, cost_to_target, seed_stats
 
 
 def tidy(runs: Path) -> pandas.DataFrame:
@@ -96,11 +96,11 @@ def test_what_few_pairs_can_promise():
 
 def test_one_seed_has_no_deviation_and_other_settings_have_no_mean(tmp_path):
     one = read_run(make_run(tmp_path, seed=0))
-    cell = cell_of([one])
+    cell = seed_stats([one])
     assert (cell.n, cell.deviation) == (1, None)
     assert cell.mean == one.number()
     longer = read_run(make_run(tmp_path, seed=1, fl_scene__H=16))
-    mixed = cell_of([one, longer])
+    mixed = seed_stats([one, longer])
     assert mixed.mixed == ("fl_scene.H",)
     assert mixed.mean is None
 
@@ -122,7 +122,7 @@ def test_runs_that_are_not_whole_are_counted_and_left_out(tmp_path):
         ("its summary tells of 8 rounds, its record has 3",),
         (),
     ]
-    cell = cell_of([whole, *others])
+    cell = seed_stats([whole, *others])
     assert cell.values == (whole.number(),)
     assert cell.left_out == 4
 
@@ -161,8 +161,8 @@ def test_the_way_to_a_target_is_summed_from_the_rounds(tmp_path):
     record = pandas.read_json(folder / "metrics.jsonl", lines=True)
     target = record["global/test_acc"].iloc[4] - 1e-9  # pandas cuts digits
     first = int((record["global/test_acc"] >= target).idxmax())
-    way = way_to(read_run(folder), target)
+    way = cost_to_target(read_run(folder), target)
     assert way.rounds == record["round"].iloc[first]
     assert way.bytes == record[["comm/up_bytes", "comm/down_bytes"]].iloc[: first + 1].sum().sum()
     assert way.seconds == pytest.approx(record["time/round_s"].iloc[: first + 1].sum())
-    assert way_to(read_run(folder), 1.0) is None
+    assert cost_to_target(read_run(folder), 1.0) is None

@@ -168,13 +168,13 @@ def test_a_run_finished_by_another_meanwhile_is_left_alone(tmp_path):
     """The second process looked before the first had finished, and comes to the folder after it has."""
 
     def be_late() -> None:
-        hold = Record.hold
+        lock = Record.lock
 
-        def hold_late(self: Record) -> None:
+        def lock_late(self: Record) -> None:
             wait_for(lambda: self.status == "done")
-            hold(self)
+            lock(self)
 
-        Record.hold = hold_late
+        Record.lock = lock_late
 
     second = child(tmp_path, *SMALL, prepare=be_late)
     assert ended(child(tmp_path, *SMALL)) == 0

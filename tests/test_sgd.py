@@ -28,7 +28,7 @@ def all_layers_fade(monkeypatch):
 
 def fading_layers(trainer: LocalTrainer) -> int:
     with trainer._optimizer.visit(weight_decay=0.0):
-        return sum(isinstance(m, Linear) and m.fading is not None for m in trainer.net.net.modules())
+        return sum(isinstance(m, Linear) and m.grad_momentum is not None for m in trainer.net.net.modules())
 
 
 def beside_torchs(make_net: Callable[[], Network]) -> tuple[FlatNet, FlatNet]:
@@ -123,7 +123,7 @@ def test_an_error_in_a_visit_leaves_nothing_behind(all_layers_fade):
     with pytest.raises(KeyboardInterrupt):
         trainer.fit(torn(), 1, lambda x, y: F.cross_entropy(trainer.net(x), y), adjust_gradient=lambda: None)
     assert all(p.grad is None for p in trainer.net.parameters)
-    assert all(m.fading is None for m in trainer.net.net.modules() if isinstance(m, Linear))
+    assert all(m.grad_momentum is None for m in trainer.net.net.modules() if isinstance(m, Linear))
 
 
 def test_the_papers_perceptron_has_three_such_layers_and_small_ones_none():

@@ -15,7 +15,7 @@ from fedpan_exp.models import Pan
 from fedpan_exp.models.mlp import MLP
 from fedpan_exp.models.resnet import ResNet
 from fedpan_exp.studies.shuffle_federate import ShufflingClients, shuffle
-from fedpan_exp.system.rng import stream
+from fedpan_exp.system.rng import rng
 from fedpan_exp.training import Training
 
 OFF = Pan()
@@ -30,7 +30,7 @@ def train(trainer, batches):
 def shuffling_in_between(trainer, batches, at):
     for step, batch in enumerate(batches):
         if step == at:
-            shuffle(trainer, 0.5, stream(0, "test"))
+            shuffle(trainer, 0.5, rng(0, "test"))
         yield batch
 
 
@@ -41,8 +41,8 @@ def test_training_after_shuffling_is_shuffling_after_training(name):
     trainer = trainer_of(NETS[name](OFF), Training(warmup="none", lr=0.1))
     start = trainer.net.weights.clone(), trainer.net.buffers.clone()
     train(trainer, batches)
-    orders = shuffled_orders(trainer.net.net.layout, 0.5, stream(0, "test"))
-    shuffled_after = permute(trainer.net.net.state_dict(), trainer.net.net.layout, orders)
+    orders = shuffled_orders(trainer.net.net.permutation_spec, 0.5, rng(0, "test"))
+    shuffled_after = permute(trainer.net.net.state_dict(), trainer.net.net.permutation_spec, orders)
     shuffled_after = {name: tensor.clone() for name, tensor in shuffled_after.items()}
     plain = trainer.net.weights.clone()
     trainer.net.load(*start)
@@ -58,9 +58,9 @@ def test_a_shuffle_changes_what_a_client_computes_only_with_pans(pan, changes):
     images = random_images(40)
     trainer = trainer_of(NETS["mlp"](pan))
     trainer.net.weights.mul_(20)  # initial weights are so small that all logits are alike
-    x = PLAIN_PIXELS.clean(images.x)
+    x = PLAIN_PIXELS.normalize(images.x)
     before = trainer.net(x).detach()
-    shuffle(trainer, 0.5, stream(0, "test"))
+    shuffle(trainer, 0.5, rng(0, "test"))
     assert torch.allclose(trainer.net(x), before, atol=1e-5) != changes
 
 
@@ -87,8 +87,8 @@ def test_shuffles_come_as_often_as_expected(monkeypatch):
     moved = []
     monkeypatch.setattr("fedpan_exp.studies.shuffle_federate.shuffle", lambda *_: moved.append(1))
     clients = ShufflingClients(clients_of(random_images(50), [50]), None, 0.5, 0.1)  # 7 batches of 8, 2 epochs
-    for turn in range(1000):
-        assert len(list(clients.batches(0, turn, E=2, B=8))) == 14
+    for round_idx in range(1000):
+        assert len(list(clients.batches(0, round_idx, E=2, B=8))) == 14
     assert len(moved) == pytest.approx(500, abs=90)  # four deviations of a binomial
     moved.clear()
     clients.N_sf = 100.0

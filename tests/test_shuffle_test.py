@@ -13,7 +13,7 @@ from conftest import experiment
 from fedpan_exp.alignment.permutation_spec import permute
 from fedpan_exp.alignment.shuffle import shuffled_orders
 from fedpan_exp.system.errors import ConfigError
-from fedpan_exp.system.rng import stream
+from fedpan_exp.system.rng import rng
 from fedpan_exp.training import Epochs
 
 NET = ("dataset=digits", "model.width=24", "model.depth=2", "training.warmup_length=10")
@@ -50,10 +50,10 @@ def test_a_network_that_knows_positions_loses_what_numpy_says(command):
     one = experiment(*words)
     net, data = one.network(), one.dataset.load(0)
     state = load_file(run / "weights.safetensors")
-    x, outputs = one.dataset.pixels(torch.device("cpu")).clean(data.test.x), []
+    x, outputs = one.dataset.transform(torch.device("cpu")).normalize(data.test.x), []
     for repeat in (None, 0, 1, 2):
-        orders = {} if repeat is None else shuffled_orders(net.layout, 1.0, stream(0, "shuffle", repeat))
-        net.load_state_dict(permute(state, net.layout, orders))
+        orders = {} if repeat is None else shuffled_orders(net.permutation_spec, 1.0, rng(0, "shuffle", repeat))
+        net.load_state_dict(permute(state, net.permutation_spec, orders))
         outputs.append(net(x).detach().numpy())
     plain, *shuffled = outputs
     right = [(out.argmax(1) == data.test.y.numpy()).mean() for out in shuffled]

@@ -16,7 +16,7 @@ from official_files import WRITERS, pack, write_idx
 
 from fedpan_exp.data.dataset import SOURCES
 from fedpan_exp.data.datasets.mnist import FILES, decode
-from fedpan_exp.data.images import Data
+from fedpan_exp.data.images import DatasetSplits
 from fedpan_exp.system.atomic_io import read_json
 from fedpan_exp.system.errors import DataError
 
@@ -30,13 +30,13 @@ ARCHIVE = {
 }
 
 
-def read(name: str, root: Path) -> Data:
+def read(name: str, root: Path) -> DatasetSplits:
     files = SOURCES[name].find(root)
     assert files is not None
     return SOURCES[name].read(files)
 
 
-def same(one: Data, other: Data) -> bool:
+def same(one: DatasetSplits, other: DatasetSplits) -> bool:
     return one.users == other.users and one.digest() == other.digest()
 
 

@@ -23,15 +23,15 @@ from fedpan_exp.data.dataset import SOURCES
 from fedpan_exp.data.datasets.digits import load_digits
 from fedpan_exp.data.download import Download, checksum
 from fedpan_exp.data.files import Files
-from fedpan_exp.data.images import Data, Images
+from fedpan_exp.data.images import DatasetSplits, ImageTensors
 from fedpan_exp.data.source import Source
-from fedpan_exp.data.store import look, obtain
+from fedpan_exp.data.store import load_or_download, locate
 from fedpan_exp.system.errors import DataError
 
-TINY = Data(random_images(20), random_images(5, seed=1))
+TINY = DatasetSplits(random_images(20), random_images(5, seed=1))
 
 
-def fetch_slowly(log: Path, folder: Path) -> Data:
+def fetch_slowly(log: Path, folder: Path) -> DatasetSplits:
     """Stands for a download; leaves a mark for each time it is called."""
     with log.open("a") as file:
         file.write("fetched\n")
@@ -39,14 +39,14 @@ def fetch_slowly(log: Path, folder: Path) -> Data:
     return TINY
 
 
-def fail(folder: Path) -> Data:
+def fail(folder: Path) -> DatasetSplits:
     raise ConnectionError("no route to host\nand more")
 
 
 def tiny_source(digest: str = TINY.digest(), counts: tuple[int, int] | None = (20, 5), **fetch) -> Source:
     return Source(
         name="tiny",
-        homes=("tiny",),
+        search_dirs=("tiny",),
         files=re.compile(r"tiny\.bin$"),
         archives=re.compile(r"tiny\.zip"),
         read=lambda files: TINY,
@@ -63,7 +63,7 @@ def test_ways_are_tried_in_order_and_the_result_is_kept(tmp_path):
     source = tiny_source(first=fail, second=partial(fetch_slowly, log))
     root = tmp_path / "new" / "root"
     for _ in range(2):
-        data = obtain(source, root)
+        data = load_or_download(source, root)
         assert torch.equal(data.train.x, TINY.train.x)
         assert torch.equal(data.test.y, TINY.test.y)
     assert log.read_text() == "fetched\n"
@@ -75,7 +75,10 @@ def test_two_processes_that_ask_at_once_fetch_once(tmp_path):
     source = tiny_source(slow=partial(fetch_slowly, log))
     context = multiprocessing.get_context("fork")
     results = context.Queue()
-    ask = [context.Process(target=lambda: results.put(obtain(source, tmp_path / "root").digest())) for _ in range(3)]
+    ask = [
+        context.Process(target=lambda: results.put(load_or_download(source, tmp_path / "root").digest()))
+        for _ in range(3)
+    ]
     for process in ask:
         process.start()
     for process in ask:
@@ -87,11 +90,11 @@ def test_two_processes_that_ask_at_once_fetch_once(tmp_path):
 def test_when_nothing_works_the_message_says_which_file_to_put_where(tmp_path):
     source = tiny_source(
         one=fail,
-        wrong=lambda folder: Data(random_images(3), random_images(3)),
-        other=lambda folder: Data(random_images(20, seed=5), TINY.test),
+        wrong=lambda folder: DatasetSplits(random_images(3), random_images(3)),
+        other=lambda folder: DatasetSplits(random_images(20, seed=5), TINY.test),
     )
     with pytest.raises(DataError) as refusal:
-        obtain(source, tmp_path)
+        load_or_download(source, tmp_path)
     message = str(refusal.value)
     assert "\n" not in message
     assert "one: no route to host" in message
@@ -104,30 +107,30 @@ def test_when_nothing_works_the_message_says_which_file_to_put_where(tmp_path):
 def test_a_damaged_file_of_ours_is_said(tmp_path):
     (tmp_path / "tiny.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0{cut off")
     with pytest.raises(DataError, match=r"tiny.safetensors cannot be read .*; delete it to get the dataset anew"):
-        obtain(tiny_source(), tmp_path)
+        load_or_download(tiny_source(), tmp_path)
 
 
 def test_a_root_that_cannot_be_written(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match=r"dataset.root must be a folder that can be written, got"):
-        obtain(tiny_source(one=fail), tmp_path / "file" / "root")
+        load_or_download(tiny_source(one=fail), tmp_path / "file" / "root")
 
 
 def test_files_in_place_that_are_not_the_official_ones(tmp_path):
     write_idx(tmp_path / "MNIST/raw")
     with pytest.raises(DataError) as refusal:
-        obtain(SOURCES["mnist"], tmp_path)
+        load_or_download(SOURCES["mnist"], tmp_path)
     assert "is not the official mnist: 20 training and 5 test images, not 60,000 and 10,000" in str(refusal.value)
-    assert len(obtain(SOURCES["mnist"], tmp_path, verify=False).train) == 20
+    assert len(load_or_download(SOURCES["mnist"], tmp_path, verify=False).train) == 20
     with pytest.raises(DataError, match="is not the official mnist"):  # what was kept meanwhile is still judged
-        obtain(SOURCES["mnist"], tmp_path)
+        load_or_download(SOURCES["mnist"], tmp_path)
 
 
 def test_a_wrong_checksum(tmp_path):
     write_svhn(tmp_path)
     source = replace(SOURCES["svhn"], counts=(60, 20))
     with pytest.raises(DataError, match=r"test_32x32.mat has md5 [0-9a-f]{32}, not eb5a983be6a315427106f1b164d9cef3;"):
-        obtain(source, tmp_path)
+        load_or_download(source, tmp_path)
 
 
 def test_right_checksums(tmp_path):
@@ -138,16 +141,16 @@ def test_right_checksums(tmp_path):
         counts=(60, 20),
         official=lambda: [Download(checksum(path), (f"http://nowhere/{path.name}",)) for path in files],
     )
-    held = look(source, tmp_path)
-    assert held is not None
-    assert held.verdict == "official"
+    located = locate(source, tmp_path)
+    assert located is not None
+    assert located.verdict == "official"
 
 
 def reads(source: Source) -> tuple[Source, list[int]]:
     """The source, and a list that grows with each real reading of its files."""
     times: list[int] = []
 
-    def read(files: Files) -> Data:
+    def read(files: Files) -> DatasetSplits:
         times.append(1)
         return source.read(files)
 
@@ -157,8 +160,8 @@ def reads(source: Source) -> tuple[Source, list[int]]:
 def test_a_second_start_reads_what_was_kept(tmp_path):
     data = write_cinic(tmp_path)
     source, times = reads(SOURCES["cinic10"])
-    first = obtain(source, tmp_path, verify=False)
-    second = obtain(source, tmp_path, verify=False)
+    first = load_or_download(source, tmp_path, verify=False)
+    second = load_or_download(source, tmp_path, verify=False)
     assert first.digest() == second.digest() == data.digest()
     assert len(times) == 1
 
@@ -166,24 +169,24 @@ def test_a_second_start_reads_what_was_kept(tmp_path):
 def test_a_changed_source_is_read_anew(tmp_path):
     write_cinic(tmp_path)
     source, times = reads(SOURCES["cinic10"])
-    before = obtain(source, tmp_path, verify=False)
+    before = load_or_download(source, tmp_path, verify=False)
     one, other = sorted((tmp_path / "CINIC-10/train").rglob("*.png"))[:2]
     one.write_bytes(other.read_bytes())  # in place: the folder does not change
-    after = obtain(source, tmp_path, verify=False)
+    after = load_or_download(source, tmp_path, verify=False)
     assert not torch.equal(before.train.x[0], after.train.x[0])
     assert torch.equal(after.train.x[0], after.train.x[1])
     other.unlink()
-    assert len(obtain(source, tmp_path, verify=False).train) == len(before.train) - 1
+    assert len(load_or_download(source, tmp_path, verify=False).train) == len(before.train) - 1
     assert len(times) == 3
 
 
 def test_a_source_that_was_only_copied_is_not_read_anew(tmp_path):
     write_cinic(tmp_path / "old")
     source, times = reads(SOURCES["cinic10"])
-    obtain(source, tmp_path / "old", verify=False)
+    load_or_download(source, tmp_path / "old", verify=False)
     shutil.copytree(tmp_path / "old", tmp_path / "new", copy_function=shutil.copy)
-    obtain(source, tmp_path / "new", verify=False)
-    obtain(source, tmp_path / "new", verify=False)
+    load_or_download(source, tmp_path / "new", verify=False)
+    load_or_download(source, tmp_path / "new", verify=False)
     assert len(times) == 1
 
 
@@ -195,7 +198,7 @@ def test_a_root_that_may_only_be_read(tmp_path, monkeypatch):
     (root / ".svhn.lock").mkdir()  # stands for a folder without write permission, which root would not notice
     source, times = reads(SOURCES["svhn"])
     for _ in range(2):
-        assert obtain(source, root, verify=False).digest() == data.digest()
+        assert load_or_download(source, root, verify=False).digest() == data.digest()
     assert len(times) == 1
     assert not list(root.glob("*.safetensors"))
     assert len(list((tmp_path / "cache/fedpan_exp").iterdir())) == 1
@@ -203,56 +206,56 @@ def test_a_root_that_may_only_be_read(tmp_path, monkeypatch):
 
 def test_a_source_replaced_with_the_same_size_and_time(tmp_path):
     write_cinic(tmp_path)
-    before = obtain(SOURCES["cinic10"], tmp_path, verify=False)
+    before = load_or_download(SOURCES["cinic10"], tmp_path, verify=False)
     one, other = sorted((tmp_path / "CINIC-10/train").rglob("*.png"))[:2]
     content, times = other.read_bytes(), one.stat()
     size = max(len(content), times.st_size)
     for path, image in ((one, one.read_bytes()), (other, content)):
         path.write_bytes(image + bytes(size - len(image)))  # a PNG may have anything behind its end
-    obtain(SOURCES["cinic10"], tmp_path, verify=False)
+    load_or_download(SOURCES["cinic10"], tmp_path, verify=False)
     times = one.stat()
     one.write_bytes(other.read_bytes())
     os.utime(one, ns=(times.st_atime_ns, times.st_mtime_ns))
-    after = obtain(SOURCES["cinic10"], tmp_path, verify=False)
+    after = load_or_download(SOURCES["cinic10"], tmp_path, verify=False)
     assert not torch.equal(before.train.x[0], after.train.x[0])
 
 
 def test_a_source_that_is_gone_takes_its_tensors_along(tmp_path):
     write_idx(tmp_path / "MNIST/raw")
-    obtain(SOURCES["mnist"], tmp_path, verify=False)
+    load_or_download(SOURCES["mnist"], tmp_path, verify=False)
     shutil.rmtree(tmp_path / "MNIST")
-    assert look(SOURCES["mnist"], tmp_path) is None
+    assert locate(SOURCES["mnist"], tmp_path) is None
 
 
 def test_files_in_the_root_leave_what_was_fetched_alone(tmp_path):
     source = tiny_source(quick=lambda folder: TINY)
-    obtain(source, tmp_path)
+    load_or_download(source, tmp_path)
     (tmp_path / "tiny").mkdir()
-    assert obtain(source, tmp_path).digest() == TINY.digest()  # an empty folder changes nothing
+    assert load_or_download(source, tmp_path).digest() == TINY.digest()  # an empty folder changes nothing
     (tmp_path / "tiny/tiny.bin").write_text("other")
-    junk = Data(random_images(3), random_images(3))
+    junk = DatasetSplits(random_images(3), random_images(3))
     other = replace(source, read=lambda files: junk)
-    assert obtain(other, tmp_path, verify=False).digest() == junk.digest()
+    assert load_or_download(other, tmp_path, verify=False).digest() == junk.digest()
     shutil.rmtree(tmp_path / "tiny")
-    assert obtain(source, tmp_path).digest() == TINY.digest()
+    assert load_or_download(source, tmp_path).digest() == TINY.digest()
 
 
 @pytest.mark.parametrize(
-    "wrong", [Images(TINY.train.x[:-1], TINY.train.y), Images(TINY.train.x.double(), TINY.train.y)]
+    "wrong", [ImageTensors(TINY.train.x[:-1], TINY.train.y), ImageTensors(TINY.train.x.double(), TINY.train.y)]
 )
 def test_images_that_do_not_fit_their_labels(tmp_path, wrong):
     (tmp_path / "tiny").mkdir()
     (tmp_path / "tiny/tiny.bin").touch()
-    source = replace(tiny_source(), read=lambda files: Data(wrong, TINY.test))
+    source = replace(tiny_source(), read=lambda files: DatasetSplits(wrong, TINY.test))
     with pytest.raises(DataError, match=r"tiny has 20 labels for \d+x1x4x4 torch.\w+ pixels; replace its files"):
-        obtain(source, tmp_path, verify=False)
+        load_or_download(source, tmp_path, verify=False)
 
 
 def test_a_decoding_process_that_is_killed(tmp_path, monkeypatch):
     write_cinic(tmp_path)
     monkeypatch.setattr("fedpan_exp.data.decode._decode_one", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     with pytest.raises(DataError, match="a process that decoded images was killed"):
-        obtain(SOURCES["cinic10"], tmp_path)
+        load_or_download(SOURCES["cinic10"], tmp_path)
 
 
 def in_a_child(work: Callable[[], str]) -> str:
@@ -266,7 +269,7 @@ def in_a_child(work: Callable[[], str]) -> str:
     return result
 
 
-def on_a_full_disk(work: Callable[[], Data]) -> str:
+def on_a_full_disk(work: Callable[[], DatasetSplits]) -> str:
     def limited() -> str:
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))  # no file may grow beyond: the system's own refusal
         try:
@@ -278,9 +281,9 @@ def on_a_full_disk(work: Callable[[], Data]) -> str:
 
 
 def test_a_full_disk_ends_a_fetch_in_one_line_and_leaves_nothing(tmp_path):
-    big = Data(random_images(500), random_images(5))
+    big = DatasetSplits(random_images(500), random_images(5))
     source = tiny_source(quick=lambda folder: big, digest=big.digest(), counts=None)
-    message = on_a_full_disk(lambda: obtain(source, tmp_path / "root"))
+    message = on_a_full_disk(lambda: load_or_download(source, tmp_path / "root"))
     assert re.match(
         r"dataset.root must be a folder that can be written, got .*/root \(.*[Ff]ile too large.*\)", message
     )
@@ -290,7 +293,7 @@ def test_a_full_disk_ends_a_fetch_in_one_line_and_leaves_nothing(tmp_path):
 def test_a_full_disk_costs_decoded_files_only_the_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     data = write_svhn(tmp_path)
-    assert on_a_full_disk(lambda: obtain(SOURCES["svhn"], tmp_path, verify=False)) == data.digest()
+    assert on_a_full_disk(lambda: load_or_download(SOURCES["svhn"], tmp_path, verify=False)) == data.digest()
     assert not [path for path in tmp_path.rglob("*svhn*") if path.name not in ("svhn", ".svhn.lock")]
 
 
@@ -302,7 +305,7 @@ def test_a_link_that_leads_outside_is_not_written_through(tmp_path, name):
     root.mkdir()
     (root / name).symlink_to(outside if name.startswith(".") else tmp_path / "not there yet")
     with pytest.raises(DataError, match=f"{name} is a link, and writing there would leave"):
-        obtain(tiny_source(quick=lambda folder: TINY), root)
+        load_or_download(tiny_source(quick=lambda folder: TINY), root)
     assert outside.read_text() == "mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["precious", "root"]
 
@@ -327,7 +330,7 @@ def test_digits():
 )
 def test_the_real_datasets_can_be_had(tmp_path, monkeypatch, name, counts):
     monkeypatch.chdir(tmp_path)
-    data = obtain(SOURCES[name], Path("data"))
+    data = load_or_download(SOURCES[name], Path("data"))
     assert data.train.y.bincount().tolist() == counts
     assert len(data.test) == 10_000
     assert data.digest() == SOURCES[name].digest

@@ -13,8 +13,8 @@ from processes import child, ended, wait_for
 from run_folders import is_drawn
 
 from conftest import experiment
-from fedpan_exp import config
-from fedpan_exp.report.paper_figures import EXHIBITS
+from fedpan_exp.config import compose
+from fedpan_exp.report.paper_figures import PAPER_FIGURES
 from fedpan_exp.report.run_collection import read_run
 from fedpan_exp.report.sweeps import read_listings
 from fedpan_exp.sweeping import grids, plan
@@ -131,15 +131,15 @@ def test_every_sweep_runs_at_the_smallest_scale_and_is_drawn(command, tmp_path_f
     wait_for(lambda: {status(folder) for folder in folders} == {"done"}, every=0.5)  # another sweep may have had some
     sweeps, _ = read_listings([shared], [read_run(folder) for folder in folders])
     (mine,) = (found for found in sweeps if found.name == sweep)
-    (exhibit,) = (exhibit for exhibit in EXHIBITS if exhibit.name == sweep)
-    plate = exhibit.draw(mine)
+    (paper_figure,) = (paper_figure for paper_figure in PAPER_FIGURES if paper_figure.name == sweep)
+    plate = paper_figure.draw(mine)
     assert is_drawn(plate.figure)
     assert plate.table.rows
 
 
 def test_every_exhibit_has_a_sweep_and_every_sweep_an_exhibit():
-    assert len(EXHIBITS) == 38
-    assert sorted(exhibit.name for exhibit in EXHIBITS) == sorted(set(SWEPT) - {"search"})
+    assert len(PAPER_FIGURES) == 38
+    assert sorted(paper_figure.name for paper_figure in PAPER_FIGURES) == sorted(set(SWEPT) - {"search"})
 
 
 def test_a_setting_given_by_hand_replaces_the_grids():
@@ -196,7 +196,7 @@ def test_one_job_of_a_sweep_can_be_done_alone(command):
 def test_a_sweep_file_with_an_empty_grid(tmp_path, monkeypatch, command, content, message):
     file = tmp_path / "mine.yaml"
     file.write_text(f"# Mine\n{content}\n")
-    for module in (grids, config):
+    for module in (grids, compose):
         monkeypatch.setattr(module, "SWEEPS", tmp_path)
     ended = command("sweeps=mine", *SMOKE)
     assert ended.code == 1

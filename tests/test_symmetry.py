@@ -7,16 +7,16 @@ from networks import NETWORKS, network
 from fedpan_exp.alignment.permutation_spec import permute
 from fedpan_exp.alignment.shuffle import shuffled_order, shuffled_orders
 from fedpan_exp.models import Network
-from fedpan_exp.system.rng import stream
+from fedpan_exp.system.rng import rng
 
 
 def change_by_shuffling(net: Network) -> float:
     """Largest change of the output, relative to its size."""
-    x = torch.randn(2, 3, 32, 32, generator=stream(0, "input"), dtype=torch.float64)
+    x = torch.randn(2, 3, 32, 32, generator=rng(0, "input"), dtype=torch.float64)
     with torch.no_grad():
         before = net(x)
-        orders = shuffled_orders(net.layout, 1.0, stream(1, "shuffle"))
-        net.load_state_dict(permute(net.state_dict(), net.layout, orders))
+        orders = shuffled_orders(net.permutation_spec, 1.0, rng(1, "shuffle"))
+        net.load_state_dict(permute(net.state_dict(), net.permutation_spec, orders))
         return ((net(x) - before).abs().max() / before.abs().max()).item()
 
 
@@ -31,17 +31,17 @@ def test_shuffling_shows_only_with_position_aware_neurons(model, norm):
 def test_the_layout_covers_every_tensor_and_axis(model, norm):
     net = network(model, norm, "pan=off")
     state = {name: tensor for name, tensor in net.state_dict().items() if tensor.dim() > 0}
-    assert net.layout.axes.keys() == state.keys()
-    for name, axes in net.layout.axes.items():
+    assert net.permutation_spec.axes.keys() == state.keys()
+    for name, axes in net.permutation_spec.axes.items():
         assert len(axes) == state[name].dim()
         for length, axis in zip(state[name].shape, axes, strict=True):
-            assert axis is None or net.layout.sizes[axis.group] * axis.block == length
+            assert axis is None or net.permutation_spec.sizes[axis.group] * axis.block == length
 
 
 def test_the_shuffle_moves_the_share_asked_for():
-    orders = [shuffled_order(1000, 0.1, stream(seed, "order")) for seed in range(20)]
+    orders = [shuffled_order(1000, 0.1, rng(seed, "order")) for seed in range(20)]
     kept = torch.stack([(order == torch.arange(1000)).float().mean() for order in orders]).mean().item()
     assert kept == pytest.approx(0.826, abs=0.02)  # about one pair of neurons a swap
     assert all(torch.equal(order.sort().values, torch.arange(1000)) for order in orders)
-    assert torch.equal(shuffled_order(50, 0.0, stream(0, "order")), torch.arange(50))
-    assert (shuffled_order(50, 1.0, stream(0, "order")) != torch.arange(50)).all()
+    assert torch.equal(shuffled_order(50, 0.0, rng(0, "order")), torch.arange(50))
+    assert (shuffled_order(50, 1.0, rng(0, "order")) != torch.arange(50)).all()

@@ -4,17 +4,17 @@ import pytest
 import torch
 
 from conftest import random_images
-from fedpan_exp.data.images import Data, Images
+from fedpan_exp.data.images import DatasetSplits, ImageTensors
 from fedpan_exp.data.users import draw_users, hold_out
 from fedpan_exp.system.errors import ConfigError
 
 
-def of_users(samples: list[int]) -> Data:
+def of_users(samples: list[int]) -> DatasetSplits:
     images = random_images(sum(samples))
     users = torch.arange(len(samples)).repeat_interleave(torch.tensor(samples))
     images.users = users
     images.y = users * 1000 + torch.arange(len(users))  # so that each sample tells whose it is
-    return Data(images, images[users < 0], tuple(f"user {k}" for k in range(len(samples))))
+    return DatasetSplits(images, images[users < 0], tuple(f"user {k}" for k in range(len(samples))))
 
 
 def test_drawn_users_keep_their_samples():
@@ -44,7 +44,7 @@ def test_a_part_of_each_users_samples_is_held_out():
 
 
 def test_a_dataset_without_users():
-    data = Data(random_images(10), random_images(5))
+    data = DatasetSplits(random_images(10), random_images(5))
     assert hold_out(draw_users(data, 1.0, 0), 0.5, 0) is data
     with pytest.raises(ConfigError, match=r"dataset.user_share must be 1 for a dataset that does not know its users"):
         draw_users(data, 0.5, 0)
@@ -52,8 +52,8 @@ def test_a_dataset_without_users():
 
 def test_users_survive_being_kept():
     data = of_users([3, 4])
-    again = Data.of(data.tensors(), data.notes())
+    again = DatasetSplits.of(data.tensors(), data.notes())
     assert again.users == data.users
     assert torch.equal(again.train.users, data.train.users)
-    other = Data(Images(data.train.x, data.train.y, data.train.users.flip(0)), data.test, data.users)
+    other = DatasetSplits(ImageTensors(data.train.x, data.train.y, data.train.users.flip(0)), data.test, data.users)
     assert other.digest() != data.digest()

@@ -47,7 +47,7 @@ def main(peers: Path, *names: str) -> None:
             for _ in range(task.turns):
                 for program in PROGRAMS:
                     found[program.name].append(measure(program, peers, data, name, number, threads))
-        scene = f"{task.invited} clients a round, E={task.E}; {threads} threads in 1 process"
+        scene = f"{task.cohort_size} clients a round, E={task.E}; {threads} threads in 1 process"
         show(f"{task.title}, {scene}", found)
 
 

@@ -11,8 +11,8 @@ def main() -> None:
     scene, net = setting.fl_scene, setting.network()
     start_alike(net, job.name)
     floor, test = floor_of(setting, net)
-    for turn in range(1, job.rounds + 1):
-        chosen = scene.chosen(scene.K, turn, setting.seed)
+    for round_idx in range(1, job.rounds + 1):
+        chosen = scene.sample_cohort(scene.K, round_idx, setting.seed)
         floor.round(chosen, scene.E, scene.B, setting.training.lr, warmup=1)
         job.end_round(floor.test(test))
     job.report()

@@ -45,17 +45,17 @@ def main() -> None:
         metrics = MetricRecord({"num-examples": len(part)})
         return Message(RecordDict({"arrays": ArrayRecord(net.state_dict()), "metrics": metrics}), reply_to=message)
 
-    def test(turn: int, arrays: ArrayRecord) -> MetricRecord:
+    def test(round_idx: int, arrays: ArrayRecord) -> MetricRecord:
         data, net = tensors(path), network(name)
         net.load_state_dict(arrays.to_torch_state_dict())
         found = accuracy(net, data["test_x"], data["test_y"], TASKS[name].test_batch)
-        if turn:  # 0: before the first
+        if round_idx:  # 0: before the first
             job.end_round(found)
         return MetricRecord({"accuracy": found})
 
     @server.main()
     def serve(grid: Grid, context: Context) -> None:
-        strategy = FedAvg(fraction_train=job.task.invited / K, fraction_evaluate=0.0, min_available_nodes=K)
+        strategy = FedAvg(fraction_train=job.task.cohort_size / K, fraction_evaluate=0.0, min_available_nodes=K)
         strategy.start(grid, ArrayRecord(network(name).state_dict()), job.rounds, evaluate_fn=test)
 
     run_simulation(server, client, K, backend_config={"client_resources": {"num_cpus": 1, "num_gpus": 0.0}})

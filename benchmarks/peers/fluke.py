@@ -54,7 +54,7 @@ def main() -> None:
     )
     federation = FedAVG(K, Parts(tensors(job.data), job.task.test_batch), settings)
     federation.set_callbacks(Watch(job))
-    federation.run(job.rounds, job.task.invited / K)
+    federation.run(job.rounds, job.task.cohort_size / K)
     job.report()
 
 

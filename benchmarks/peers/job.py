@@ -20,7 +20,7 @@ CLASSES = 10
 class Task:
     title: str
     settings: tuple[str, ...]  # of ours, that come to the same
-    invited: int  # clients a round
+    cohort_size: int  # clients a round
     E: int
     test_batch: int  # the fastest here
     rounds: int  # to be measured, in each turn
@@ -30,14 +30,14 @@ class Task:
 def mlp(width: int) -> Task:
     settings = ("dataset=mnist", f"model.width={width}")
     title, (rounds, turns) = f"MLP 784-{width}-{width}-{width}-10 on MNIST", (5, 2) if width > 64 else (15, 5)
-    return Task(title, settings, invited=10, E=5, test_batch=2_000, rounds=rounds, turns=turns)
+    return Task(title, settings, cohort_size=10, E=5, test_batch=2_000, rounds=rounds, turns=turns)
 
 
 PLAIN_CIFAR = ("dataset=cifar10", "model=vgg9", "dataset.crop_padding=0", "dataset.flip=false")
 TASKS = {
     "mlp1024": mlp(1024),
     "mlp64": mlp(64),
-    "vgg9": Task("VGG9 on CIFAR-10", PLAIN_CIFAR, invited=2, E=1, test_batch=100, rounds=1),
+    "vgg9": Task("VGG9 on CIFAR-10", PLAIN_CIFAR, cohort_size=2, E=1, test_batch=100, rounds=1),
 }
 
 

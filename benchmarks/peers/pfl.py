@@ -66,7 +66,7 @@ def main() -> None:
     model = PyTorchModel(net, partial(torch.optim.SGD, **SGD), torch.optim.SGD(net.parameters(), lr=1.0))
     FederatedAveraging().run(
         NNAlgorithmParams(
-            job.rounds, evaluation_frequency=NEVER, train_cohort_size=job.task.invited, val_cohort_size=None
+            job.rounds, evaluation_frequency=NEVER, train_cohort_size=job.task.cohort_size, val_cohort_size=None
         ),
         SimulatedBackend(clients, clients),
         model,

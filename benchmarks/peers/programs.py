@@ -14,7 +14,7 @@ from statistics import median
 
 from benchmarks.processes import proportional_kilobytes
 
-GLANCE = 2.0  # seconds between two looks at its memory: a look takes milliseconds, of a core that it may need
+POLL_S = 2.0  # seconds between two looks at its memory: a look takes milliseconds, of a core that it may need
 SILENT = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 
 
@@ -54,7 +54,7 @@ def measure(program: Program, peers: Path, data: Path, task: str, rounds: int, t
             while process.poll() is None:
                 peak = max(peak, proportional_kilobytes(process.pid))
                 with suppress(subprocess.TimeoutExpired):
-                    process.wait(GLANCE)
+                    process.wait(POLL_S)
         said.seek(0)
         complained.seek(0)
         lines, complaints = said.read().split("\n"), complained.read().strip().split("\n")

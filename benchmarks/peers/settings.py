@@ -15,7 +15,7 @@ from fedpan_exp.studies import STUDIES
 
 def experiment(name: str, rounds: int = 1, ranks: str = "1") -> Experiment:
     task = TASKS[name]
-    scene = {"K": K, "R": task.invited / K, "E": task.E, "B": B, "H": rounds, "partition": "iid"}
+    scene = {"K": K, "R": task.cohort_size / K, "E": task.E, "B": B, "H": rounds, "partition": "iid"}
     config.register(STUDIES)
     return config.experiment(
         *(*task.settings, "pan=off", f"training.lr={LR}", "training.warmup=none", "fabric.accelerator=cpu"),
@@ -33,10 +33,10 @@ def start_alike(net: nn.Module, name: str) -> None:
 
 def export(name: str, path: Path) -> None:
     setting = experiment(name)
-    data, pixels = setting.dataset.load(setting.seed), setting.dataset.pixels(torch.device("cpu"))
+    data, transform = setting.dataset.load(setting.seed), setting.dataset.transform(torch.device("cpu"))
     parts = split(data.train.y, setting.fl_scene.rule(), setting.seed).parts
     x = {
-        f"{part}_x": pixels.clean(images.x).contiguous()
+        f"{part}_x": transform.normalize(images.x).contiguous()
         for part, images in (("train", data.train), ("test", data.test))
     }
     save_file({**x, "train_y": data.train.y, "test_y": data.test.y, "parts": torch.stack(list(parts))}, path)

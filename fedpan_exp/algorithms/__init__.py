@@ -1,11 +1,11 @@
 """One file per algorithm; the name here is the name on the command line."""
 
-from fedpan_exp.algorithms.base import FedAvg, Server, Visit
+from fedpan_exp.algorithms.base import ClientContext, FedAvg, ServerState
 from fedpan_exp.algorithms.fedopt import FedOpt
 from fedpan_exp.algorithms.fedprox import FedProx
 from fedpan_exp.algorithms.moon import Moon
 from fedpan_exp.algorithms.scaffold import Scaffold
-from fedpan_exp.algorithms.update import Upload, add_up, average
+from fedpan_exp.algorithms.update import ClientUpdate, add_up, average
 
 ALGORITHMS: dict[str, type[FedAvg]] = {
     "fedavg": FedAvg,
@@ -17,14 +17,14 @@ ALGORITHMS: dict[str, type[FedAvg]] = {
 
 __all__ = [
     "ALGORITHMS",
+    "ClientContext",
+    "ClientUpdate",
     "FedAvg",
     "FedOpt",
     "FedProx",
     "Moon",
     "Scaffold",
-    "Server",
-    "Upload",
-    "Visit",
+    "ServerState",
     "add_up",
     "average",
 ]

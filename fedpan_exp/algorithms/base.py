@@ -7,29 +7,29 @@ from typing import Any
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedpan_exp.algorithms.update import Upload, average
+from fedpan_exp.algorithms.update import ClientUpdate, average
 from fedpan_exp.training.flat import FlatNet
 
 
 @dataclass
-class Server:
+class ServerState:
     """Everything that travels from round to round."""
 
     weights: Tensor
     buffers: Tensor  # BatchNorm statistics
     clients: int  # K
-    memory: dict[str, Tensor] = field(default_factory=dict)
+    state: dict[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass
-class Visit:
+class ClientContext:
     """One client's part of one round."""
 
-    server: Server
-    memory: dict[str, Tensor]  # what this client keeps until its next visit
+    server: ServerState
+    state: dict[str, Tensor]  # what this client keeps until its next visit
     samples: int
-    travel: float = 0.0  # how far the steps would have moved the weights under a constant gradient of 1
-    desk: dict[str, Any] = field(default_factory=dict)  # what the algorithm needs at hand during the visit
+    accumulated_lr: float = 0.0  # how far the steps would have moved the weights under a constant gradient of 1
+    scratch: dict[str, Any] = field(default_factory=dict)  # what the algorithm needs at hand during the visit
 
 
 @dataclass
@@ -43,27 +43,27 @@ class FedAvg:
         """Pull of the local weights toward 0, beside training.weight_decay."""
         return 0.0
 
-    def start(self, server: Server) -> None:
+    def init_server(self, server: ServerState) -> None:
         """Prepare the server's memory before the first round."""
 
-    def download(self, server: Server) -> list[Tensor]:
+    def payload(self, server: ServerState) -> list[Tensor]:
         """What a client of the round is sent."""
         return [server.weights, server.buffers]
 
-    def begin(self, net: FlatNet, visit: Visit) -> None:
+    def init_client(self, net: FlatNet, client: ClientContext) -> None:
         """Lay out on the visit's desk what its steps will need."""
 
-    def loss(self, net: FlatNet, x: Tensor, y: Tensor, visit: Visit) -> Tensor:
+    def loss(self, net: FlatNet, x: Tensor, y: Tensor, client: ClientContext) -> Tensor:
         return F.cross_entropy(net(x), y)
 
-    def adjust_gradient(self, net: FlatNet, visit: Visit) -> None:
+    def adjust_gradient(self, net: FlatNet, client: ClientContext) -> None:
         """Change the parameters' gradients between backward and the optimizer's step."""
 
-    def finish(self, net: FlatNet, visit: Visit) -> dict[str, Tensor]:
+    def finish_client(self, net: FlatNet, client: ClientContext) -> dict[str, Tensor]:
         """Update the client's memory; return what to upload beside the weights."""
         return {}
 
-    def aggregate(self, server: Server, uploads: Iterable[Upload]) -> None:
+    def aggregate(self, server: ServerState, updates: Iterable[ClientUpdate]) -> None:
         """Take the uploads as they come in, one at a time, and move the server."""
-        mean = average(uploads)
+        mean = average(updates)
         server.weights, server.buffers = mean.weights, mean.buffers

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedpan_exp.algorithms.base import FedAvg, Server
-from fedpan_exp.algorithms.update import Upload, average
+from fedpan_exp.algorithms.base import FedAvg, ServerState
+from fedpan_exp.algorithms.update import ClientUpdate, average
 from fedpan_exp.system.errors import require, require_choice
 
 
@@ -29,15 +29,15 @@ class FedOpt(FedAvg):
         require(0 <= self.beta2 < 1, "algorithm.beta2", "in [0, 1)", self.beta2)
         require(self.tau > 0, "algorithm.tau", "above 0", self.tau)
 
-    def aggregate(self, server: Server, uploads: Iterable[Upload]) -> None:
-        mean = average(uploads)
+    def aggregate(self, server: ServerState, updates: Iterable[ClientUpdate]) -> None:
+        mean = average(updates)
         server.buffers = mean.buffers
         weights = server.weights.clone()
         weights.grad = server.weights - mean.weights
         optimizer = self._optimizer(weights)
-        optimizer.state[weights].update(server.memory)  # the server remembers, the optimizer is made anew
+        optimizer.state[weights].update(server.state)  # the server remembers, the optimizer is made anew
         optimizer.step()
-        server.memory = dict(optimizer.state[weights])
+        server.state = dict(optimizer.state[weights])
         server.weights = weights.detach()
 
     def _optimizer(self, weights: Tensor) -> torch.optim.Optimizer:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from fedpan_exp.algorithms.base import FedAvg, Visit
+from fedpan_exp.algorithms.base import ClientContext, FedAvg
 from fedpan_exp.system.errors import require, require_choice
 from fedpan_exp.training.flat import FlatNet
 
@@ -25,11 +25,11 @@ class FedProx(FedAvg):
         """mu (w - w_server) = mu w, which the optimizer adds as weight decay in the same pass, less mu w_server."""
         return self.mu if self.variant == "canonical" else 0.0
 
-    def begin(self, net: FlatNet, visit: Visit) -> None:
-        visit.desk["anchor"] = net.views(visit.server.weights)
+    def init_client(self, net: FlatNet, client: ClientContext) -> None:
+        client.scratch["anchor"] = net.views(client.server.weights)
 
-    def adjust_gradient(self, net: FlatNet, visit: Visit) -> None:
-        anchor = visit.desk["anchor"]
+    def adjust_gradient(self, net: FlatNet, client: ClientContext) -> None:
+        anchor = client.scratch["anchor"]
         if self.mu == 0:
             return
         if self.variant == "canonical":

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedpan_exp.algorithms.base import FedAvg, Visit
+from fedpan_exp.algorithms.base import ClientContext, FedAvg
 from fedpan_exp.system.errors import require
 from fedpan_exp.training.flat import FlatNet
 
@@ -21,25 +21,25 @@ class Moon(FedAvg):
         require(self.mu >= 0, "algorithm.mu", "at least 0", self.mu)
         require(self.temperature > 0, "algorithm.temperature", "above 0", self.temperature)
 
-    def begin(self, net: FlatNet, visit: Visit) -> None:
+    def init_client(self, net: FlatNet, client: ClientContext) -> None:
         """On a first visit the previous model is the global one: nothing to push away from yet."""
         if self.mu == 0:
             return
-        server, memory = visit.server, visit.memory
-        visit.desk["global"] = net.frozen(server.weights, server.buffers)
-        visit.desk["previous"] = net.frozen(
-            memory.get("weights", server.weights), memory.get("buffers", server.buffers)
+        server, state = client.server, client.state
+        client.scratch["global"] = net.frozen(server.weights, server.buffers)
+        client.scratch["previous"] = net.frozen(
+            state.get("weights", server.weights), state.get("buffers", server.buffers)
         )
 
-    def loss(self, net: FlatNet, x: Tensor, y: Tensor, visit: Visit) -> Tensor:
+    def loss(self, net: FlatNet, x: Tensor, y: Tensor, client: ClientContext) -> Tensor:
         if self.mu == 0:
-            return super().loss(net, x, y, visit)
+            return super().loss(net, x, y, client)
         features, logits = net.features_and_logits(x)
-        pull = F.cosine_similarity(features, visit.desk["global"](x))
-        push = F.cosine_similarity(features, visit.desk["previous"](x))
+        pull = F.cosine_similarity(features, client.scratch["global"](x))
+        push = F.cosine_similarity(features, client.scratch["previous"](x))
         contrast = F.softplus((push - pull) / self.temperature).mean()  # -log(e^pull / (e^pull + e^push))
         return F.cross_entropy(logits, y) + self.mu * contrast
 
-    def finish(self, net: FlatNet, visit: Visit) -> dict[str, Tensor]:
-        visit.memory.update(weights=net.weights.clone(), buffers=net.buffers.clone())
+    def finish_client(self, net: FlatNet, client: ClientContext) -> dict[str, Tensor]:
+        client.state.update(weights=net.weights.clone(), buffers=net.buffers.clone())
         return {}

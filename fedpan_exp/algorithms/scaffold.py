@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedpan_exp.algorithms.base import FedAvg, Server, Visit
-from fedpan_exp.algorithms.update import Upload, average
+from fedpan_exp.algorithms.base import ClientContext, FedAvg, ServerState
+from fedpan_exp.algorithms.update import ClientUpdate, average
 from fedpan_exp.system.errors import require, require_choice
 from fedpan_exp.training.flat import FlatNet
 
@@ -23,28 +23,28 @@ class Scaffold(FedAvg):
         require(self.server_lr > 0, "algorithm.server_lr", "above 0", self.server_lr)
         require_choice("algorithm.variant", self.variant, ("canonical", "authors"))
 
-    def start(self, server: Server) -> None:
-        server.memory["control"] = torch.zeros_like(server.weights)
+    def init_server(self, server: ServerState) -> None:
+        server.state["control"] = torch.zeros_like(server.weights)
 
-    def download(self, server: Server) -> list[Tensor]:
-        return [*super().download(server), server.memory["control"]]
+    def payload(self, server: ServerState) -> list[Tensor]:
+        return [*super().payload(server), server.state["control"]]
 
-    def begin(self, net: FlatNet, visit: Visit) -> None:
-        own = visit.memory.setdefault("control", torch.zeros_like(visit.server.weights))
-        visit.desk["steer"] = net.views(visit.server.memory["control"] - own)
+    def init_client(self, net: FlatNet, client: ClientContext) -> None:
+        own = client.state.setdefault("control", torch.zeros_like(client.server.weights))
+        client.scratch["steer"] = net.views(client.server.state["control"] - own)
 
-    def adjust_gradient(self, net: FlatNet, visit: Visit) -> None:
-        torch._foreach_add_(net.gradients(), visit.desk["steer"])
+    def adjust_gradient(self, net: FlatNet, client: ClientContext) -> None:
+        torch._foreach_add_(net.gradients(), client.scratch["steer"])
 
-    def finish(self, net: FlatNet, visit: Visit) -> dict[str, Tensor]:
+    def finish_client(self, net: FlatNet, client: ClientContext) -> dict[str, Tensor]:
         """c_k+ = c_k - c + (x - y_k) / travel; travel is steps x lr, exact under warm-up and momentum too."""
-        change = (visit.server.weights - net.weights).div_(visit.travel).sub_(visit.server.memory["control"])
-        visit.memory["control"] = visit.memory["control"] + change
+        change = (client.server.weights - net.weights).div_(client.accumulated_lr).sub_(client.server.state["control"])
+        client.state["control"] = client.state["control"] + change
         return {"control_change": change}
 
-    def aggregate(self, server: Server, uploads: Iterable[Upload]) -> None:
-        mean = average(uploads)
+    def aggregate(self, server: ServerState, updates: Iterable[ClientUpdate]) -> None:
+        mean = average(updates)
         part = mean.clients / server.clients if self.variant == "canonical" else 1.0  # |S| / K
         server.weights = server.weights.lerp(mean.weights, self.server_lr)
         server.buffers = mean.buffers
-        server.memory["control"] = server.memory["control"].add(mean.extra["control_change"], alpha=part)
+        server.state["control"] = server.state["control"].add(mean.extra["control_change"], alpha=part)

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedpan_exp.alignment.permutation_spec import Layout
+from fedpan_exp.alignment.permutation_spec import PermutationSpec
 
 
-def weights_by_layer(state: Mapping[str, Tensor], layout: Layout) -> dict[str, Tensor]:
+def weights_by_layer(state: Mapping[str, Tensor], spec: PermutationSpec) -> dict[str, Tensor]:
     """The matrix or the kernels W_l of each layer: fc1 .. head, conv1 .., block1_1.unit1 ..; neither bias nor norm."""
-    matrices = [name for name, axes in layout.axes.items() if len(axes) > 1]
+    matrices = [name for name, axes in spec.axes.items() if len(axes) > 1]
     return {_layer(name): state[name] for name in matrices}
 
 

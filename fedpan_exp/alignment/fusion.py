@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from fedpan_exp.alignment.permutation_spec import Layout, owned
+from fedpan_exp.alignment.permutation_spec import PermutationSpec, owned
 
 TOLERANCE = 1e-6  # of the sums of rows
 STEPS = 1000
@@ -38,10 +38,10 @@ def sinkhorn(costs: Tensor, epsilon: float, sections: int = 1) -> Tensor:
     return plan.exp()
 
 
-def transport(state: Mapping[str, Tensor], layout: Layout, plans: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def transport(state: Mapping[str, Tensor], spec: PermutationSpec, plans: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """`permute` with soft orders: new neuron j of a group is the sum of the old ones by row j of plans[group]."""
     moved = dict(state)
-    for name, axes in layout.axes.items():
+    for name, axes in spec.axes.items():
         for dim, axis in enumerate(axes):
             if axis and axis.group in plans:
                 plan = plans[axis.group].to(moved[name].device)
@@ -51,11 +51,11 @@ def transport(state: Mapping[str, Tensor], layout: Layout, plans: Mapping[str, T
     return moved
 
 
-def weights_of_neurons(state: Mapping[str, Tensor], layout: Layout, group: str) -> Tensor:
+def weights_of_neurons(state: Mapping[str, Tensor], spec: PermutationSpec, group: str) -> Tensor:
     """[neurons, entries]: all that each neuron of a group owns."""
     parts = []
-    for name, axes in layout.axes.items():
+    for name, axes in spec.axes.items():
         for dim, axis in enumerate(axes):
             if axis and axis.group == group:
-                parts.append(owned(state[name], dim, layout.sizes[group]))
+                parts.append(owned(state[name], dim, spec.sizes[group]))
     return torch.cat(parts, 1)

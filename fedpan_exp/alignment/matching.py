@@ -6,7 +6,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from fedpan_exp.alignment.permutation_spec import Layout, owned, permute
+from fedpan_exp.alignment.permutation_spec import PermutationSpec, owned, permute
 
 NEGLIGIBLE = 1e-9  # a gain that is a rounding error; among ties the descent would go on for ever
 
@@ -37,7 +37,7 @@ def distances(a: Tensor, b: Tensor) -> Tensor:
 
 
 def match_weights(
-    a: Mapping[str, Tensor], b: Mapping[str, Tensor], layout: Layout, generator: torch.Generator
+    a: Mapping[str, Tensor], b: Mapping[str, Tensor], spec: PermutationSpec, generator: torch.Generator
 ) -> dict[str, Tensor]:
     """The orders of b's neurons that bring its weights nearest to a's, in the sense of `permute`.
 
@@ -46,38 +46,38 @@ def match_weights(
     input on, in which each group trusts only tensors whose other axes are matched already. From there a shuffle is
     undone at once; from anywhere, unmatched neighbours can drown out what a thin first layer knows.
     """
-    for name in layout.axes:
+    for name in spec.axes:
         if (mine := list(a[name].shape)) != (others := list(b[name].shape)):
             raise ValueError(f"neurons are matched with as many others, got {name} of {mine} and of {others}")
-    a, b = ({name: state[name].detach().cpu().double() for name in layout.axes} for state in (a, b))
+    a, b = ({name: state[name].detach().cpu().double() for name in spec.axes} for state in (a, b))
 
     def similarity(group: str) -> Tensor:
         """Inner products of all that ties neurons [of a, of b] to the input, the output and matched groups."""
-        total = torch.zeros(layout.sizes[group], layout.sizes[group], dtype=torch.float64)
+        total = torch.zeros(spec.sizes[group], spec.sizes[group], dtype=torch.float64)
         others = {name: order for name, order in orders.items() if name != group}
-        for name, axes in layout.axes.items():
+        for name, axes in spec.axes.items():
             is_known = all(axis is None or axis.group in (group, *others) for axis in axes)
             for dim, axis in enumerate(axes if is_known else ()):
                 if axis and axis.group == group:
-                    moved = permute({name: b[name]}, layout, others)[name]
+                    moved = permute({name: b[name]}, spec, others)[name]
                     total += owned(a[name], dim, len(total)) @ owned(moved, dim, len(total)).T
         return total
 
     def agreement(orders: Mapping[str, Tensor]) -> float:
-        return sum((a[name] * tensor).sum().item() for name, tensor in permute(b, layout, orders).items())
+        return sum((a[name] * tensor).sum().item() for name, tensor in permute(b, spec, orders).items())
 
     orders: dict[str, Tensor] = {}
-    for group in layout.sizes:
-        orders[group] = assign(similarity(group), layout.sections[group])
-    as_they_are = {group: torch.arange(size) for group, size in layout.sizes.items()}
+    for group in spec.sizes:
+        orders[group] = assign(similarity(group), spec.sections[group])
+    as_they_are = {group: torch.arange(size) for group, size in spec.sizes.items()}
     orders = max(orders, as_they_are, key=agreement)
 
-    groups, moves = list(layout.sizes), 1
+    groups, moves = list(spec.sizes), 1
     while moves:
         moves = 0
         for i in torch.randperm(len(groups), generator=generator).tolist():
             likeness = similarity(groups[i])
-            order, rows = assign(likeness, layout.sections[groups[i]]), torch.arange(len(likeness))
+            order, rows = assign(likeness, spec.sections[groups[i]]), torch.arange(len(likeness))
             gain = likeness[rows, order].sum() - likeness[rows, orders[groups[i]]].sum()
             if gain > NEGLIGIBLE * likeness.abs().max():
                 orders[groups[i]] = order

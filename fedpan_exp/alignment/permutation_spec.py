@@ -17,7 +17,7 @@ class Axis(NamedTuple):
     block: int = 1  # consecutive entries one neuron owns, e.g. H * W after flattening a conv map
 
 
-class Layout:
+class PermutationSpec:
     """Parameter or buffer name -> one Axis per tensor axis; None marks an axis that must not move."""
 
     def __init__(self) -> None:
@@ -50,11 +50,11 @@ class Layout:
             self.axes[f"{name}.bias"] = (_axis(outputs),)
 
 
-def permute(state: Mapping[str, Tensor], layout: Layout, orders: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def permute(state: Mapping[str, Tensor], spec: PermutationSpec, orders: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Reorder neurons: new neuron j of a group is old neuron orders[group][j]."""
     moved = dict(state)
     for name in state:
-        for dim, axis in enumerate(layout.axes.get(name, ())):
+        for dim, axis in enumerate(spec.axes.get(name, ())):
             if axis and axis.group in orders:
                 order = orders[axis.group].to(moved[name].device)
                 entries = torch.arange(axis.block, device=order.device)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from fedpan_exp.alignment.permutation_spec import Layout
+from fedpan_exp.alignment.permutation_spec import PermutationSpec
 
 
 def shuffled_order(neurons: int, P_sf: float, generator: torch.Generator) -> Tensor:
@@ -18,11 +18,11 @@ def shuffled_order(neurons: int, P_sf: float, generator: torch.Generator) -> Ten
     return torch.tensor(order)
 
 
-def shuffled_orders(layout: Layout, P_sf: float, generator: torch.Generator) -> dict[str, Tensor]:
+def shuffled_orders(spec: PermutationSpec, P_sf: float, generator: torch.Generator) -> dict[str, Tensor]:
     """One order for every group of neurons, section by section."""
     orders = {}
-    for group, size in layout.sizes.items():
-        width = size // layout.sections[group]
+    for group, size in spec.sizes.items():
+        width = size // spec.sections[group]
         starts = range(0, size, width)
         orders[group] = torch.cat([start + shuffled_order(width, P_sf, generator) for start in starts])
     return orders

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from fedpan_exp.config import Experiment
-    from fedpan_exp.sweeping.progress import Course
+    from fedpan_exp.sweeping.progress import SweepProgress
     from fedpan_exp.tracking.record import Record
 
-course: "Course | None" = None  # of the sweep that this process runs job by job
+course: "SweepProgress | None" = None  # of the sweep that this process runs job by job
 PLAN = ("plan=true", "plan=yes", "plan=on", "plan=1")
 
 
@@ -71,7 +71,7 @@ def sweep(words: list[str], commands: list[list[str]]) -> None:
         raise UserError("torchrun must be given one run: for sweeps and plans leave it out, or start one for each job")
     from fedpan_exp.sweeping import manifest, plan, summary
     from fedpan_exp.sweeping.jobs import Refused, checked_already, read_jobs
-    from fedpan_exp.sweeping.progress import Course, watched
+    from fedpan_exp.sweeping.progress import SweepProgress, watched
 
     try:
         jobs = read_jobs(commands)
@@ -87,7 +87,7 @@ def sweep(words: list[str], commands: list[list[str]]) -> None:
     if jobs:
         manifest.write(jobs.jobs, words)
     global course
-    course = Course(jobs.jobs) if jobs and jobs.in_turn else None
+    course = SweepProgress(jobs.jobs) if jobs and jobs.in_turn else None
     try:
         with checked_already(), watched(jobs.jobs) if jobs and not jobs.in_turn else nullcontext():
             launch(commands)
@@ -144,13 +144,13 @@ def run(cfg: "DictConfig") -> float | None:
 
 def perform(experiment: "Experiment", record: "Record") -> float | None:
     from fedpan_exp.cli.run_output import announce, conclude
-    from fedpan_exp.system.signals import polite_stop
+    from fedpan_exp.system.signals import graceful_shutdown
     from fedpan_exp.tracking.record import FINISHED
 
     announce(record)
     if record.status in FINISHED and not experiment.rerun:
         return conclude(record, earlier=True)
-    with polite_stop() as stop:
+    with graceful_shutdown() as stop:
         try:
             with record:
                 experiment.study.run(experiment, record, stop)
@@ -158,17 +158,17 @@ def perform(experiment: "Experiment", record: "Record") -> float | None:
             conclude(record)  # what came out until then
             raise
         last5 = conclude(record)
-        stop.end_if_asked()  # the run was about to end anyway; a sweep goes no further
+        stop.raise_if_requested()  # the run was about to end anyway; a sweep goes no further
         return last5
 
 
 def assist(experiment: "Experiment", settings: dict[str, Any]) -> None:
     """As one of torchrun's processes that help the first: the same work, but what it would record is thrown away."""
-    from fedpan_exp.system.signals import polite_stop
+    from fedpan_exp.system.signals import graceful_shutdown
     from fedpan_exp.tracking.logger import LoggerSettings
     from fedpan_exp.tracking.record import Record
 
-    with TemporaryDirectory() as folder, polite_stop() as stop:
+    with TemporaryDirectory() as folder, graceful_shutdown() as stop:
         record = Record({**settings, "runs": folder}, LoggerSettings(), experiment.study.irrelevant)
         experiment.study.run(experiment, record, stop)
 
@@ -177,7 +177,7 @@ def perform_in_sweep(experiment: "Experiment", record: "Record") -> float | None
     """Once, however many jobs are the same experiment; what others work on is left to them."""
     from fedpan_exp.cli.run_output import remark
     from fedpan_exp.system.signals import Interrupted
-    from fedpan_exp.tracking.lock import Held
+    from fedpan_exp.tracking.lock import RunLocked
     from fedpan_exp.tracking.record import FINISHED
 
     is_new = course.enter(record.name) if course else True
@@ -185,7 +185,7 @@ def perform_in_sweep(experiment: "Experiment", record: "Record") -> float | None
         return remark(record)
     try:
         last5 = perform(experiment, record)
-    except Held as held:
+    except RunLocked as held:
         report(UserError(f"passed over: {held}"))
         return None
     except Interrupted as interruption:

@@ -5,7 +5,7 @@ from typing import Any
 from rich.table import Table
 
 from fedpan_exp.system.atomic_io import read_json
-from fedpan_exp.system.console import clock, console, say
+from fedpan_exp.system.console import clock, console, print_status
 from fedpan_exp.system.errors import Diverged
 from fedpan_exp.tracking.logs import flat
 from fedpan_exp.tracking.record import Record
@@ -33,10 +33,10 @@ def announce(record: Record) -> None:
     for group, values in record.settings.items():
         if isinstance(values, dict):
             shown = {key.replace("/", "."): value for key, value in flat(values).items()}
-            say(group, "  ".join(f"{key}={_short(value)}" for key, value in shown.items()))
+            print_status(group, "  ".join(f"{key}={_short(value)}" for key, value in shown.items()))
         else:
             alone[group] = values
-    say("and", "  ".join(f"{key}={_short(value)}" for key, value in alone.items()))
+    print_status("and", "  ".join(f"{key}={_short(value)}" for key, value in alone.items()))
     console.print()
 
 

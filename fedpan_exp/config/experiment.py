@@ -10,10 +10,10 @@ from omegaconf import MISSING
 from fedpan_exp.algorithms import FedAvg
 from fedpan_exp.data import DatasetSettings
 from fedpan_exp.federation import CheckpointSettings, Scene, check_ranks
-from fedpan_exp.models import ModelSettings, Network, Pan, encodings, initialise
+from fedpan_exp.models import ModelSettings, Network, Pan, authors_init, encodings
 from fedpan_exp.probes import PROBES
 from fedpan_exp.system.errors import require, require_choice
-from fedpan_exp.system.rng import stream
+from fedpan_exp.system.rng import rng
 from fedpan_exp.tracking.logger import LoggerSettings
 from fedpan_exp.training import FabricSettings, Training
 
@@ -57,14 +57,14 @@ class Experiment:
     def network(self) -> Network:
         """The network with its initial weights: the same for every algorithm and PAN setting of a seed."""
         net = self.build(self.pan)
-        initialise(net, stream(self.seed, "weights"))
+        authors_init(net, rng(self.seed, "weights"))
         return net
 
     def build(self, pan: Pan) -> Network:
         channels, height, width = self.dataset.shape
         return self.model.build((channels, height, width), self.dataset.classes, pan)
 
-    def outline(self) -> Network:
+    def meta_network(self) -> Network:
         """The network without memory for its weights: to ask for its layers and their widths."""
         with torch.device("meta"):
             return self.build(self.pan)
@@ -74,15 +74,15 @@ class Experiment:
         """Whether no encoding of the network does anything: A=0, or a T that is neutral at every layer's width."""
         if self.pan.is_off or {"model", "pan"} & set(self.study.irrelevant):
             return self.pan.is_off
-        return all(encoding.neutral for encoding in encodings(self.outline()))
+        return all(encoding.neutral for encoding in encodings(self.meta_network()))
 
-    def evaluates(self, turn: int) -> bool:
+    def evaluates(self, round_idx: int) -> bool:
         """Whether a round ends with a test: every so often, and the last five, whose mean is reported."""
         H = self.fl_scene.H
         every = max(1, round(self.eval_every if self.eval_every >= 1 else self.eval_every * H))
-        return turn % every == 0 or turn > H - 5
+        return round_idx % every == 0 or round_idx > H - 5
 
-    def probes_at(self, turn: int) -> bool:
+    def probes_at(self, round_idx: int) -> bool:
         """Whether a round is measured by the probes."""
-        due = self.probe_every > 0 and turn % self.probe_every == 0
-        return bool(self.probes) and (due or turn == self.fl_scene.H)
+        due = self.probe_every > 0 and round_idx % self.probe_every == 0
+        return bool(self.probes) and (due or round_idx == self.fl_scene.H)

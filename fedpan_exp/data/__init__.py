@@ -2,19 +2,19 @@
 
 from fedpan_exp.data.clients import Batch, Clients
 from fedpan_exp.data.dataset import DatasetSettings
-from fedpan_exp.data.images import Data, Images
-from fedpan_exp.data.partition import KINDS, Rule, Split, split
-from fedpan_exp.data.transforms import Pixels
+from fedpan_exp.data.images import DatasetSplits, ImageTensors
+from fedpan_exp.data.partition import KINDS, PartitionConfig, Split, split
+from fedpan_exp.data.transforms import ImageTransform
 
 __all__ = [
     "KINDS",
     "Batch",
     "Clients",
-    "Data",
     "DatasetSettings",
-    "Images",
-    "Pixels",
-    "Rule",
+    "DatasetSplits",
+    "ImageTensors",
+    "ImageTransform",
+    "PartitionConfig",
     "Split",
     "split",
 ]

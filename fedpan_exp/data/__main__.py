@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fedpan_exp.data.dataset import BUILT_IN, SOURCES
 from fedpan_exp.data.inventory import inventory
-from fedpan_exp.data.store import obtain
+from fedpan_exp.data.store import load_or_download
 from fedpan_exp.system.console import console, errors
 from fedpan_exp.system.errors import UserError, require_choice
 
@@ -77,7 +77,7 @@ def show(root: Path, names: list[str], as_json: bool) -> None:
 def get(root: Path, names: list[str]) -> None:
     for name in names:
         if name not in BUILT_IN:
-            obtain(SOURCES[name], root)
+            load_or_download(SOURCES[name], root)
     show(root, names, as_json=False)
 
 

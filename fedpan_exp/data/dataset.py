@@ -12,12 +12,12 @@ from fedpan_exp.data.datasets.femnist import FEMNIST
 from fedpan_exp.data.datasets.gtsrb import GTSRB
 from fedpan_exp.data.datasets.mnist import FASHION_MNIST, MNIST
 from fedpan_exp.data.datasets.svhn import SVHN
-from fedpan_exp.data.images import Data
+from fedpan_exp.data.images import DatasetSplits
 from fedpan_exp.data.source import Source
-from fedpan_exp.data.store import obtain
-from fedpan_exp.data.transforms import Pixels
+from fedpan_exp.data.store import load_or_download
+from fedpan_exp.data.transforms import ImageTransform
 from fedpan_exp.data.users import draw_users, hold_out
-from fedpan_exp.system.console import say
+from fedpan_exp.system.console import print_status
 from fedpan_exp.system.errors import DataError, require, require_choice
 
 SOURCES: dict[str, Source] = {
@@ -55,12 +55,12 @@ class DatasetSettings:
         require(0 < self.user_share <= 1, "dataset.user_share", "in (0, 1]", self.user_share)
         require(0 <= self.user_test < 1, "dataset.user_test", "in [0, 1)", self.user_test)
 
-    def load(self, seed: int) -> Data:
+    def load(self, seed: int) -> DatasetSplits:
         """The seed decides on users and held-out samples, where the dataset has any."""
         if self.name in BUILT_IN:
             data = BUILT_IN[self.name]()
         else:
-            data = obtain(SOURCES[self.name], Path(self.root).expanduser(), self.verify)
+            data = load_or_download(SOURCES[self.name], Path(self.root).expanduser(), self.verify)
         found = list(data.train.x.shape[1:])
         if found != self.shape:
             raise DataError(f"dataset.shape must be {found}, as the images of {self.name} are, got {self.shape}")
@@ -72,11 +72,11 @@ class DatasetSettings:
         drawn = draw_users(data, self.user_share, seed)
         if data.users:
             paper = f"; the paper counts {SOURCES[self.name].users:,} in all"
-            say("users", f"{len(drawn.users):,} drawn of {len(data.users):,} found{paper}")
+            print_status("users", f"{len(drawn.users):,} drawn of {len(data.users):,} found{paper}")
         data = hold_out(drawn, self.user_test, seed)
         if not len(data.test):
             raise DataError(f"dataset.user_test must leave {self.name} a test set, got {self.user_test}")
         return data
 
-    def pixels(self, device: torch.device) -> Pixels:
-        return Pixels(self.mean, self.std, self.crop_padding, self.flip, device)
+    def transform(self, device: torch.device) -> ImageTransform:
+        return ImageTransform(self.mean, self.std, self.crop_padding, self.flip, device)

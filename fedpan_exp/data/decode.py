@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fedpan_exp.data.files import File
-from fedpan_exp.system.console import job
+from fedpan_exp.system.console import progress_bar
 from fedpan_exp.system.errors import DataError, first_line
 
 T = TypeVar("T")
@@ -37,11 +37,11 @@ def decode(
     """By split: RGB, resized to size x size where they are not; `expected` in all, as far as the progress bar knows."""
     pictures: list[Picture] = []
     chunks: list[np.ndarray] = []
-    with job(label, expected, log_lines=5) as progress:
+    with progress_bar(label, expected, log_lines=5) as progress:
         for chunk in _on_all_cores(_decode_chunk, ((batch, size) for batch in _batches(files, pictures))):
             chunks.append(chunk)
             progress.advance(len(chunk))
-            progress.note(f"{progress.done:,} of {progress.total:,} images")
+            progress.describe(f"{progress.done:,} of {progress.total:,} images")
     order = sorted(range(len(pictures)), key=pictures.__getitem__)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from fedpan_exp.system.console import download as progress_in_bytes
 from fedpan_exp.system.errors import DataError, first_line
 
-PATIENCE = 20  # seconds without an answer until an address counts as dead
+TIMEOUT_S = 20  # seconds without an answer until an address counts as dead
 PIECE = 1 << 18
 UNSATISFIABLE = 416  # HTTP: there are no bytes from there on
 
@@ -63,15 +63,15 @@ def _transfer(address: str, part: Path) -> None:
     have = part.stat().st_size if part.exists() else 0
     headers = {"User-Agent": "fedpan_exp", "Range": f"bytes={have}-"}
     try:
-        with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=PATIENCE) as answer:
+        with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=TIMEOUT_S) as answer:
             resumed = answer.status == http.HTTPStatus.PARTIAL_CONTENT
             have = have if resumed else 0  # a server that knows no ranges sends it all again
             total = have + int(answer.headers.get("Content-Length") or 0)
-            with progress_in_bytes(part.stem, total) as job, part.open("ab" if resumed else "wb") as file:
-                job.advance(have)
+            with progress_in_bytes(part.stem, total) as progress, part.open("ab" if resumed else "wb") as file:
+                progress.advance(have)
                 while piece := answer.read(PIECE):
                     file.write(piece)
-                    job.advance(len(piece))
+                    progress.advance(len(piece))
             if total > part.stat().st_size:
                 raise DataError(f"cut off after {part.stat().st_size:,} of {total:,} bytes")
     except urllib.error.HTTPError as error:

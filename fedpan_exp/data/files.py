@@ -48,7 +48,7 @@ class Files:
 
     folder: Path
     names: list[str]
-    stamp: str  # of names, sizes and times: as long as it stays, so does the content
+    fingerprint: str  # of names, sizes and times: as long as it stays, so does the content
 
     @cached_property
     def paths(self) -> list[Path]:
@@ -100,14 +100,14 @@ def is_archive(name: str) -> bool:
     return name.lower().endswith(ARCHIVES)
 
 
-def find(root: Path, homes: Sequence[str], files: re.Pattern[str], archives: re.Pattern[str]) -> Files | None:
+def find(root: Path, search_dirs: Sequence[str], files: re.Pattern[str], archives: re.Pattern[str]) -> Files | None:
     """Look in the folders where people keep a dataset, else among what lies in the root itself.
 
     Loose files go before an archive, because people unpack and keep both.
     """
-    is_home = any(root.resolve().as_posix().endswith(f"/{home}") for home in homes)
+    is_home = any(root.resolve().as_posix().endswith(f"/{home}") for home in search_dirs)
     try:
-        places = [root / home for home in homes if (root / home).is_dir()]
+        places = [root / home for home in search_dirs if (root / home).is_dir()]
         for place in [*places, root]:
             entries = _scan(place, deep=place != root or is_home)
             chosen = [entry for entry in entries if files.search(entry.path)]
@@ -118,7 +118,7 @@ def find(root: Path, homes: Sequence[str], files: re.Pattern[str], archives: re.
                 chosen.sort(key=attrgetter("path"))
                 if packed:
                     chosen = _once(chosen, (*UNPACK, *ARCHIVES))
-                return Files(place, [entry.path for entry in chosen], _stamp(place, chosen))
+                return Files(place, [entry.path for entry in chosen], _fingerprint(place, chosen))
     except OSError as error:  # a folder that may not be read; links in a circle; a name too long
         raise DataError(f"{error.filename or root} cannot be read ({error.strerror})") from None
     if places:
@@ -152,7 +152,7 @@ def _once(entries: list[os.DirEntry[str]], endings: tuple[str, ...]) -> list[os.
     return list(first.values())
 
 
-def _stamp(folder: Path, entries: Sequence[os.DirEntry[str]]) -> str:
+def _fingerprint(folder: Path, entries: Sequence[os.DirEntry[str]]) -> str:
     cut = len(str(folder))
     lines = [
         f"{entry.path[cut:]}|{(s := entry.stat()).st_size}|{s.st_mtime_ns}|{s.st_ctime_ns}|{s.st_ino}"

@@ -14,7 +14,7 @@ from fedpan_exp.system.errors import DataError
 
 
 @dataclass
-class Images:
+class ImageTensors:
     """One split."""
 
     x: Tensor  # uint8 [N, C, H, W]
@@ -24,17 +24,17 @@ class Images:
     def __len__(self) -> int:
         return len(self.y)
 
-    def __getitem__(self, chosen: Tensor) -> "Images":
-        return Images(self.x[chosen], self.y[chosen], None if self.users is None else self.users[chosen])
+    def __getitem__(self, chosen: Tensor) -> "ImageTensors":
+        return ImageTensors(self.x[chosen], self.y[chosen], None if self.users is None else self.users[chosen])
 
-    def to(self, device: torch.device) -> "Images":
-        return Images(self.x.to(device), self.y.to(device), self.users)
+    def to(self, device: torch.device) -> "ImageTensors":
+        return ImageTensors(self.x.to(device), self.y.to(device), self.users)
 
 
 @dataclass
-class Data:
-    train: Images
-    test: Images
+class DatasetSplits:
+    train: ImageTensors
+    test: ImageTensors
     users: tuple[str, ...] = ()  # their names; Images.users counts along them
 
     def tensors(self) -> dict[str, Tensor]:
@@ -48,9 +48,9 @@ class Data:
         return {"users": json.dumps(self.users)} if self.users else {}
 
     @classmethod
-    def of(cls, tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> "Data":
+    def of(cls, tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> "DatasetSplits":
         train, test = (
-            Images(tensors[f"{part}_x"], tensors[f"{part}_y"], tensors.get(f"{part}_users"))
+            ImageTensors(tensors[f"{part}_x"], tensors[f"{part}_y"], tensors.get(f"{part}_users"))
             for part in ("train", "test")
         )
         return cls(train, test, tuple(json.loads(notes.get("users", "[]"))))

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedpan_exp.data.dataset import BUILT_IN, SOURCES
-from fedpan_exp.data.images import Data
+from fedpan_exp.data.images import DatasetSplits
 from fedpan_exp.data.source import Source
-from fedpan_exp.data.store import OFFICIAL, SOUND, look
+from fedpan_exp.data.store import OFFICIAL, SOUND, locate
 from fedpan_exp.system.errors import DataError
 
 
@@ -38,22 +38,22 @@ def _look(source: Source, root: Path) -> Item:
     get = f"python -m fedpan_exp.data get {source.name}, or from {source.page}" if fetched else source.page
     item = Item(source.name, "missing", get=get, licence=source.licence)
     try:
-        held = look(source, root)
+        located = locate(source, root)
     except DataError as error:  # found, but cut off, incomplete or of another kind
         item.state, item.wrong = "wrong", str(error)
         return item
-    if held is not None:
-        item.where, item.images, item.megabytes = str(held.place), _count(held.data), _megabytes(held.data)
-        item.state, item.checksum = "complete", held.verdict
-        wrong = "" if held.verdict in SOUND else f"not the official one: {held.verdict}"
-        if held.verdict == OFFICIAL and source.digest and held.data.digest() != source.digest:
+    if located is not None:
+        item.where, item.images, item.megabytes = str(located.place), _count(located.data), _megabytes(located.data)
+        item.state, item.checksum = "complete", located.verdict
+        wrong = "" if located.verdict in SOUND else f"not the official one: {located.verdict}"
+        if located.verdict == OFFICIAL and source.digest and located.data.digest() != source.digest:
             wrong = "the tensors have changed since they were kept; delete the file"
         if wrong:
             item.state, item.checksum, item.wrong = "wrong", "differs", wrong
     return item
 
 
-def _count(data: Data) -> str:
+def _count(data: DatasetSplits) -> str:
     return (
         f"{len(data.train):,} by {len(data.users):,} users"
         if data.users
@@ -61,5 +61,5 @@ def _count(data: Data) -> str:
     )
 
 
-def _megabytes(data: Data) -> float:
+def _megabytes(data: DatasetSplits) -> float:
     return sum(tensor.nbytes for tensor in data.tensors().values()) / 1e6

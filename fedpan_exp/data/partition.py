@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fedpan_exp.system.errors import ConfigError, require
-from fedpan_exp.system.rng import numpy_stream
+from fedpan_exp.system.rng import numpy_rng
 
 REDRAWS = 10  # a draw that leaves a client too little is drawn again this often, then repaired
 
@@ -24,7 +24,7 @@ class Split:
 
 
 @dataclass
-class Rule:
+class PartitionConfig:
     """The settings of a split; their meaning is documented in conf/fl_scene."""
 
     kind: str
@@ -35,7 +35,7 @@ class Rule:
     small_clients: str = "repair"
 
 
-def split(labels: Tensor, rule: Rule, seed: int, users: Tensor | None = None) -> Split:
+def split(labels: Tensor, rule: PartitionConfig, seed: int, users: Tensor | None = None) -> Split:
     """Every sample goes to exactly one client (unless small clients are dropped); depends on nothing else."""
     samples = labels.numpy()
     if rule.kind == "natural":
@@ -47,35 +47,35 @@ def split(labels: Tensor, rule: Rule, seed: int, users: Tensor | None = None) ->
     drop = rule.small_clients == "drop"
     draw = DRAWS[rule.kind]
     for redraws in range(1 if drop else REDRAWS):
-        parts = draw(samples, rule, numpy_stream(seed, "partition", redraws))
+        parts = draw(samples, rule, numpy_rng(seed, "partition", redraws))
         if min(map(len, parts)) >= rule.min_samples:
             break
     if drop:
         kept = [part for part in parts if len(part) >= rule.min_samples]
         require(bool(kept), "fl_scene.K", f"such that a client gets {rule.min_samples} samples", rule.K)
         return Split(_tensors(kept), dropped=len(parts) - len(kept))
-    moved = _top_up(parts, rule.min_samples, numpy_stream(seed, "partition", "repair"))
+    moved = _top_up(parts, rule.min_samples, numpy_rng(seed, "partition", "repair"))
     return Split(_tensors(parts), redraws, moved)
 
 
 Parts = list[np.ndarray]
 
 
-def _dirichlet(labels: np.ndarray, rule: Rule, rng: np.random.Generator) -> Parts:
+def _dirichlet(labels: np.ndarray, rule: PartitionConfig, rng: np.random.Generator) -> Parts:
     """A label mix per client, then each class shared out in proportion: sizes stay near equal."""
     return _share_out(labels, _mixes(rule.alpha, rule.K, _classes(labels), rng), rng)
 
 
-def _dirichlet_class(labels: np.ndarray, rule: Rule, rng: np.random.Generator) -> Parts:
+def _dirichlet_class(labels: np.ndarray, rule: PartitionConfig, rng: np.random.Generator) -> Parts:
     """A mix of clients per class: sizes differ widely."""
     return _share_out(labels, _mixes(rule.alpha, _classes(labels), rule.K, rng).T, rng)
 
 
-def _iid(labels: np.ndarray, rule: Rule, rng: np.random.Generator) -> Parts:
+def _iid(labels: np.ndarray, rule: PartitionConfig, rng: np.random.Generator) -> Parts:
     return np.array_split(rng.permutation(len(labels)), rule.K)
 
 
-def _shards(labels: np.ndarray, rule: Rule, rng: np.random.Generator) -> Parts:
+def _shards(labels: np.ndarray, rule: PartitionConfig, rng: np.random.Generator) -> Parts:
     """Sort by label, cut into equal shards, deal each client `shards` of them (McMahan et al., 2017)."""
     pieces = rule.K * rule.shards
     require(pieces <= len(labels), "fl_scene.shards", f"at most {len(labels) // rule.K}", rule.shards)
@@ -85,7 +85,7 @@ def _shards(labels: np.ndarray, rule: Rule, rng: np.random.Generator) -> Parts:
     return [np.concatenate([cut[i] for i in hand]) for hand in rng.permutation(pieces).reshape(rule.K, rule.shards)]
 
 
-DRAWS: dict[str, Callable[[np.ndarray, Rule, np.random.Generator], Parts]] = {
+DRAWS: dict[str, Callable[[np.ndarray, PartitionConfig, np.random.Generator], Parts]] = {
     "dirichlet": _dirichlet,
     "dirichlet_class": _dirichlet_class,
     "iid": _iid,

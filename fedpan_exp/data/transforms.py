@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
-class Pixels:
+class ImageTransform:
     """(x / 255 - mean) / std, after a random crop of the padded image and a random flip where asked for."""
 
     def __init__(
@@ -22,17 +22,17 @@ class Pixels:
         mean_, std_ = (torch.tensor(values, device=device).view(-1, 1, 1) for values in (mean, std))
         self._scale, self._shift = 1 / (255 * std_), -mean_ / std_
 
-    def clean(self, x: Tensor) -> Tensor:
+    def normalize(self, x: Tensor) -> Tensor:
         return x.float().mul_(self._scale).add_(self._shift)
 
-    def varied(self, x: Tensor, generator: torch.Generator) -> Tensor:
+    def augment(self, x: Tensor, generator: torch.Generator) -> Tensor:
         """For training. The generator lives on the CPU, so that every device meets the same variations."""
         if self.crop_padding:
             x = _random_crop(x, self.crop_padding, generator)
         if self.flip:
             flips = (torch.rand(len(x), generator=generator) < 0.5).to(x.device)
             x = torch.where(flips.view(-1, 1, 1, 1), x.flip(3), x)
-        return self.clean(x)
+        return self.normalize(x)
 
 
 def _random_crop(x: Tensor, padding: int, generator: torch.Generator) -> Tensor:

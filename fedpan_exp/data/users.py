@@ -2,34 +2,34 @@
 
 import torch
 
-from fedpan_exp.data.images import Data
+from fedpan_exp.data.images import DatasetSplits
 from fedpan_exp.system.errors import ConfigError
-from fedpan_exp.system.rng import stream
+from fedpan_exp.system.rng import rng
 
 
-def draw_users(data: Data, share: float, seed: int) -> Data:
+def draw_users(data: DatasetSplits, share: float, seed: int) -> DatasetSplits:
     """Only the samples of a share of the users."""
     if data.train.users is None:
         if share < 1:
             raise ConfigError(f"dataset.user_share must be 1 for a dataset that does not know its users, got {share}")
         return data
     count = max(1, round(share * len(data.users)))
-    drawn = torch.randperm(len(data.users), generator=stream(seed, "users"))[:count].sort().values
+    drawn = torch.randperm(len(data.users), generator=rng(seed, "users"))[:count].sort().values
     number = torch.full((len(data.users),), -1)
     number[drawn] = torch.arange(count)
     train = data.train[number[data.train.users] >= 0]
     train.users = number[train.users]
-    return Data(train, data.test, tuple(data.users[i] for i in drawn.tolist()))
+    return DatasetSplits(train, data.test, tuple(data.users[i] for i in drawn.tolist()))
 
 
-def hold_out(data: Data, share: float, seed: int) -> Data:
+def hold_out(data: DatasetSplits, share: float, seed: int) -> DatasetSplits:
     """A share of each user's samples becomes the test set."""
     users = data.train.users
     if users is None or share == 0:
         return data
-    order = torch.randperm(len(users), generator=stream(seed, "user test"))
+    order = torch.randperm(len(users), generator=rng(seed, "user test"))
     order = order[users[order].argsort(stable=True)]  # user by user, each in random order
     sizes = users.bincount(minlength=len(data.users))
     place = torch.arange(len(users)) - (sizes.cumsum(0) - sizes)[users[order]]  # of a sample within its user's
     held = place < (sizes * share).round().clamp(max=sizes - 1)[users[order]]  # none is left without training data
-    return Data(data.train[order[~held]], data.train[order[held]], data.users)
+    return DatasetSplits(data.train[order[~held]], data.train[order[held]], data.users)

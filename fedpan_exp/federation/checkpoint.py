@@ -16,9 +16,9 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from fedpan_exp.algorithms import Server
-from fedpan_exp.federation.client_states import Memories
-from fedpan_exp.system.atomic_io import NoPlace, flush_to_disk, read_json, write_json, write_whole
+from fedpan_exp.algorithms import ServerState
+from fedpan_exp.federation.client_states import ClientStates
+from fedpan_exp.system.atomic_io import WriteError, atomic_write, flush_to_disk, read_json, write_json
 from fedpan_exp.system.console import warn
 from fedpan_exp.system.errors import first_line, require
 
@@ -41,8 +41,8 @@ class CheckpointSettings:
 
 @dataclass
 class Checkpoint:
-    turn: int
-    server: Server
+    round_idx: int
+    server: ServerState
     clients: dict[int, str]  # the files of their memories
     records: int  # bytes of records that belong to it
 
@@ -57,28 +57,28 @@ class Checkpoints:
         self._last_try, self._last_time = 0, time.monotonic()
 
     @property
-    def memories(self) -> Path:
+    def states(self) -> Path:
         return self._folder / "clients"
 
-    def is_due(self, turn: int) -> bool:
+    def is_due(self, round_idx: int) -> bool:
         if not self._settings.every:
             return False
-        rounds, seconds = turn - self._last_try, time.monotonic() - self._last_time
+        rounds, seconds = round_idx - self._last_try, time.monotonic() - self._last_time
         return rounds >= self._settings.every or seconds >= self._settings.seconds
 
-    def save(self, turn: int, server: Server, memories: Memories, records: int) -> None:
+    def save(self, round_idx: int, server: ServerState, states: ClientStates, records: int) -> None:
         """A disk that fails costs a warning: the run goes on, and the checkpoint before still stands."""
-        if turn in self._usable:
+        if round_idx in self._usable:
             return
-        self._last_try, self._last_time = turn, time.monotonic()
+        self._last_try, self._last_time = round_idx, time.monotonic()
         try:
-            self._save(turn, server, memories, records)
+            self._save(round_idx, server, states, records)
         except OSError as error:
             kept = f"the one of round {self._usable[-1]} stands" if self._usable else "there is none yet"
-            reason = error.reason if isinstance(error, NoPlace) else first_line(error)
-            warn(f"the checkpoint of round {turn} could not be written ({reason}); {kept}")
+            reason = error.reason if isinstance(error, WriteError) else first_line(error)
+            warn(f"the checkpoint of round {round_idx} could not be written ({reason}); {kept}")
 
-    def latest(self, memories: Memories, records: int, device: Any = "cpu") -> Checkpoint | None:
+    def latest(self, states: ClientStates, records: int, device: Any = "cpu") -> Checkpoint | None:
         """The newest that is whole, of this run and not ahead of its records; others are passed over with a word."""
         manifests = sorted(self._folder.glob("[0-9]*.json"))  # not the temporary ones a crash leaves behind
         while manifests:
@@ -91,39 +91,39 @@ class Checkpoints:
                 warn(f"the checkpoint {path} is passed over: {first_line(error)}")
                 continue
             self._usable = [int(path.stem) for path in (*manifests, path)]
-            self._last_try = checkpoint.turn
-            memories.restore(checkpoint.clients)
-            self._tell_needs(memories)
+            self._last_try = checkpoint.round_idx
+            states.restore(checkpoint.clients)
+            self._tell_needs(states)
             return checkpoint
         return None
 
     def clear(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _save(self, turn: int, server: Server, memories: Memories, records: int) -> None:
+    def _save(self, round_idx: int, server: ServerState, states: ClientStates, records: int) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        clients = memories.files()
+        clients = states.files()
         tensors = {"weights": server.weights, "buffers": server.buffers}
-        tensors |= {f"memory/{name}": vector for name, vector in server.memory.items() if vector is not None}
+        tensors |= {f"memory/{name}": vector for name, vector in server.state.items() if vector is not None}
         whole = {name: vector.detach().cpu().contiguous() for name, vector in tensors.items()}
-        own = f"{_name(turn)}.safetensors"
-        write_whole(self._folder / own, lambda path: save_file(whole, path))
+        own = f"{_name(round_idx)}.safetensors"
+        atomic_write(self._folder / own, lambda path: save_file(whole, path))
         self._digests.pop(own, None)  # a damaged one may have had its name
         files = [own, *(f"clients/{name}" for name in clients.values())]
         content = {
             "format": FORMAT,
             "run": self._run,
-            "round": turn,
+            "round": round_idx,
             "records": records,
             "participants": server.clients,
             "clients": {str(k): name for k, name in clients.items()},
             "files": {file: self._digest(file) for file in files},
         }
-        write_json(self._folder / f"{_name(turn)}.json", {**content, "digest": _digest_of(content)})
+        write_json(self._folder / f"{_name(round_idx)}.json", {**content, "digest": _digest_of(content)})
         flush_to_disk(self._folder.parent)
-        self._usable = [*self._usable, turn][-KEPT:]
+        self._usable = [*self._usable, round_idx][-KEPT:]
         self._prune()
-        self._tell_needs(memories)
+        self._tell_needs(states)
 
     def _load(self, path: Path, device: Any) -> Checkpoint:
         content = read_json(path)
@@ -140,10 +140,8 @@ class Checkpoints:
             if self._digest(file) != expected:
                 raise ValueError(f"{file} is damaged")
         tensors = load_file(path.with_suffix(".safetensors"), device=str(device))
-        memory = {
-            name.removeprefix("memory/"): vector for name, vector in tensors.items() if name.startswith("memory/")
-        }
-        server = Server(tensors["weights"], tensors["buffers"], content["participants"], memory)
+        state = {name.removeprefix("memory/"): vector for name, vector in tensors.items() if name.startswith("memory/")}
+        server = ServerState(tensors["weights"], tensors["buffers"], content["participants"], state)
         clients = {int(k): name for k, name in content["clients"].items()}
         return Checkpoint(content["round"], server, clients, content["records"])
 
@@ -159,18 +157,18 @@ class Checkpoints:
 
     def _prune(self) -> None:
         """Everything but the usable ones goes, also what was passed over."""
-        usable = {_name(turn) for turn in self._usable}
+        usable = {_name(round_idx) for round_idx in self._usable}
         for path in (*self._folder.glob("*.json"), *self._folder.glob("*.safetensors")):
             if path.stem not in usable:
                 path.unlink()
 
-    def _tell_needs(self, memories: Memories) -> None:
-        manifests = (read_json(self._folder / f"{_name(turn)}.json") for turn in self._usable)
-        memories.keep_only(name for manifest in manifests for name in manifest.get("clients", {}).values())
+    def _tell_needs(self, states: ClientStates) -> None:
+        manifests = (read_json(self._folder / f"{_name(round_idx)}.json") for round_idx in self._usable)
+        states.prune(name for manifest in manifests for name in manifest.get("clients", {}).values())
 
 
-def _name(turn: int) -> str:
-    return f"{turn:07}"
+def _name(round_idx: int) -> str:
+    return f"{round_idx:07}"
 
 
 def _digest_of(content: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from fedpan_exp.algorithms import Upload, add_up
+from fedpan_exp.algorithms import ClientUpdate, add_up
 from fedpan_exp.federation.team import Dismissed, Team
 from fedpan_exp.system.errors import Diverged, UserError
 
@@ -15,8 +15,8 @@ KINDS: dict[str, Callable[[str], Exception]] = {"diverged": Diverged, "mistake":
 
 
 def joint(
-    uploads: Iterable[Upload], team: Team, place: Callable[[], int], tell: Callable[[], tuple[T, list[Tensor]]]
-) -> tuple[Upload, list[T]]:
+    uploads: Iterable[ClientUpdate], team: Team, place: Callable[[], int], tell: Callable[[], tuple[T, list[Tensor]]]
+) -> tuple[ClientUpdate, list[T]]:
     """One upload that speaks for the clients of all ranks, and what each rank has to tell beside it.
 
     When all are trained, `tell` gives that, and vectors to be added up over the ranks, in place. What goes wrong on one
@@ -27,7 +27,7 @@ def joint(
     try:
         total = add_up(uploads)
         told, beside = tell()
-        report = (None, total.shares, total.clients, told)
+        report = (None, total.weights_total, total.clients, told)
     except UserError as error:
         report = ((place(), "diverged" if isinstance(error, Diverged) else "mistake", str(error)),)
     except Exception:
@@ -38,5 +38,5 @@ def joint(
         raise KINDS[kind](words) if team.leads else Dismissed(0)
     _, shares, clients, all_told = zip(*reports, strict=True)
     team.add([*total.vectors, *beside])
-    total.shares, total.clients = sum(shares), sum(clients)
+    total.weights_total, total.clients = sum(shares), sum(clients)
     return total.mean(), list(all_told)

@@ -36,7 +36,7 @@ def check_ranks(setting: str) -> None:
     require(setting == "auto" or is_number, "ranks", "auto or a number from 1", setting)
 
 
-def count_ranks(setting: str, invited: int, device: torch.device) -> int:
+def count_ranks(setting: str, cohort_size: int, device: torch.device) -> int:
     """How many processes train the clients of a round; never more than there are clients invited to it.
 
     `auto` takes the threads torch would use: a core each, of those this process may use, and fewer where somebody who
@@ -45,14 +45,14 @@ def count_ranks(setting: str, invited: int, device: torch.device) -> int:
     if torchrun.is_launched():
         size = torchrun.size()
         require(setting in ("auto", str(size)), "ranks", f"auto or {size}, as torchrun has started", setting)
-        require(size <= invited, "torchrun's processes", f"at most {invited}, the clients of a round", size)
+        require(size <= cohort_size, "torchrun's processes", f"at most {cohort_size}, the clients of a round", size)
         return size
     can_fork = device.type == "cpu" and sys.platform == "linux"
     if setting == "auto":
-        return min(torch.get_num_threads(), len(os.sched_getaffinity(0)), invited) if can_fork else 1
+        return min(torch.get_num_threads(), len(os.sched_getaffinity(0)), cohort_size) if can_fork else 1
     elsewhere = f"auto or 1 here; `torchrun --nproc-per-node={setting} -m fedpan_exp ...` starts processes on {device}"
     require(can_fork or setting == "1", "ranks", elsewhere, setting)
-    return min(int(setting), invited)
+    return min(int(setting), cohort_size)
 
 
 def share_out(samples: Sequence[int], ranks: int) -> list[list[int]]:
@@ -88,7 +88,7 @@ def assemble(size: int, stop: Stop) -> Iterator[Team]:
 def _fork(size: int, stop: Stop) -> Iterator[Team]:
     leader, threads, rank = os.getpid(), torch.get_num_threads(), 0
     helpers: dict[int, int] = {}
-    stop.heeded = True  # from here on a signal is only noted: raised inside of a fork, its exception would be lost
+    stop.is_polled = True  # from here on a signal is only noted: raised inside of a fork, its exception would be lost
     torch.set_num_threads(1)  # a core each; and OpenMP's threads do not survive a fork
     with tempfile.TemporaryDirectory(prefix="fedpan_exp-") as folder:
         try:
@@ -122,7 +122,7 @@ def _connect(rank: int, size: int, meeting: Path) -> Fabric:
     """They meet at a file: no port to choose, none to be taken."""
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     store = f"file://{meeting}"
-    distributed.init_process_group("gloo", store, timeout=torchrun.PATIENCE, rank=rank, world_size=size)
+    distributed.init_process_group("gloo", store, timeout=torchrun.TIMEOUT_S, rank=rank, world_size=size)
     fabric = Fabric(accelerator="cpu", devices=size, strategy="ddp", plugins=[_Forked(rank)])
     with _threads_settled():
         fabric.launch()

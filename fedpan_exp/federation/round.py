@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from fedpan_exp.algorithms import Server
-from fedpan_exp.federation.snapshot import Kept
-from fedpan_exp.training import Fit, Score
+from fedpan_exp.algorithms import ServerState
+from fedpan_exp.federation.snapshot import Snapshot
+from fedpan_exp.training import EvalResult, FitResult
 
 T = TypeVar("T")
 
@@ -40,13 +40,13 @@ class Round:
     """One round as it went; the server is live and moves on with the next."""
 
     index: int  # from 1
-    server: Server
+    server: ServerState
     clients: list[int]
-    test: Callable[[], Score] = field(repr=False)  # the server's weights on the global test set, when asked for
-    fits: list[Fit] = field(default_factory=list)
+    test: Callable[[], EvalResult] = field(repr=False)  # the server's weights on the global test set, when asked for
+    fits: list[FitResult] = field(default_factory=list)
     local_scores: list[tuple[float, float, int]] = field(default_factory=list)  # before, after, samples
     divergence: Divergence = field(default_factory=Divergence)
-    kept: Kept | None = None
+    kept: Snapshot | None = None
     up_bytes: int = 0
     down_bytes: int = 0
     local_seconds: float = 0.0

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import torch
 
-from fedpan_exp.data import KINDS, Rule
+from fedpan_exp.data import KINDS, PartitionConfig
 from fedpan_exp.system.errors import require, require_choice
-from fedpan_exp.system.rng import stream
+from fedpan_exp.system.rng import rng
 
 
 @dataclass
@@ -46,17 +46,17 @@ class Scene:
         require_choice("fl_scene.bn_statistics", self.bn_statistics, ("average", "keep", "reset"))
         require_choice("fl_scene.client_memory", self.client_memory, ("memory", "disk"))
 
-    def rule(self) -> Rule:
-        return Rule(self.partition, self.K, self.alpha, self.shards, self.min_samples, self.small_clients)
+    def rule(self) -> PartitionConfig:
+        return PartitionConfig(self.partition, self.K, self.alpha, self.shards, self.min_samples, self.small_clients)
 
-    def invited(self, clients: int) -> int:
+    def cohort_size(self, clients: int) -> int:
         """How many clients take part in a round."""
         return max(1, round(self.R * clients))
 
-    def chosen(self, clients: int, turn: int, seed: int) -> list[int]:
+    def sample_cohort(self, clients: int, round_idx: int, seed: int) -> list[int]:
         """The clients of a round: the same ones for every algorithm, model and PAN setting."""
-        order = torch.randperm(clients, generator=stream(seed, "clients", turn))
-        return order[: self.invited(clients)].tolist()
+        order = torch.randperm(clients, generator=rng(seed, "clients", round_idx))
+        return order[: self.cohort_size(clients)].tolist()
 
     def share(self, samples: int) -> float:
         """A client's part in the mean."""

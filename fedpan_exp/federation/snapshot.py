@@ -5,19 +5,19 @@ from functools import cached_property
 
 import torch
 
-from fedpan_exp.training import Vectors
+from fedpan_exp.training import FlatParameters
 
 
 @dataclass
-class Kept:
+class Snapshot:
     """Copies, in main memory."""
 
     clients: list[int]
-    before: Vectors  # what all of them started from
-    locals: list[Vectors] = field(default_factory=list)  # what each of them ended with
+    before: FlatParameters  # what all of them started from
+    locals: list[FlatParameters] = field(default_factory=list)  # what each of them ended with
 
     @cached_property
-    def mean(self) -> Vectors:
+    def mean(self) -> FlatParameters:
         """Of the clients alike, whatever their shares are to the server."""
         weights, buffers = zip(*self.locals, strict=True)
-        return Vectors(torch.stack(weights).mean(0), torch.stack(buffers).mean(0))
+        return FlatParameters(torch.stack(weights).mean(0), torch.stack(buffers).mean(0))

@@ -13,15 +13,15 @@ import torch
 from lightning import Fabric
 from torch import Tensor, distributed
 
-from fedpan_exp.algorithms import Server
-from fedpan_exp.federation.client_states import Memory
+from fedpan_exp.algorithms import ServerState
+from fedpan_exp.federation.client_states import ClientState
 from fedpan_exp.system.errors import first_line
 from fedpan_exp.system.signals import Interrupted, Stop
 
 T = TypeVar("T")
-Parcel = Mapping[int, Memory | str]  # what clients remember: vectors, or the file that holds them
+Parcel = Mapping[int, ClientState | str]  # what clients remember: vectors, or the file that holds them
 Label = Mapping[int, Any]
-GLANCE = 0.0002  # seconds between two looks at whether the others have come
+POLL_S = 0.0002  # seconds between two looks at whether the others have come
 LAST_WORDS = 1.0  # seconds until a process whose connection has closed can be asked what it died of
 
 
@@ -32,7 +32,7 @@ class Lost(Interrupted):
 
     def __init__(self, what: str):
         KeyboardInterrupt.__init__(self, what)
-        self.exit_code, self.politely, self.reason = 1, True, what
+        self.exit_code, self.cleanly, self.reason = 1, True, what
 
 
 class Dismissed(SystemExit):
@@ -57,11 +57,11 @@ class Team:
 
     def watch(self, items: Iterable[T]) -> Iterator[T]:
         """Pass items on until somebody asks to stop, or dies."""
-        for item in self.stop.heed(items):
+        for item in self.stop.interruptible(items):
             self._look_around()
             yield item
 
-    def say(self, *words: int) -> list[int]:
+    def print_status(self, *words: int) -> list[int]:
         """Rank 0's words, to all of them; the others say as many, which are not heard."""
         if self.size == 1:
             return list(words)
@@ -95,7 +95,7 @@ class Team:
         for vector, total in zip(vectors, whole.split([len(vector) for vector in vectors]), strict=True):
             vector.copy_(total)
 
-    def share(self, server: Server) -> None:
+    def share(self, server: ServerState) -> None:
         """Everybody's server becomes rank 0's."""
         if self.fabric is None:
             return
@@ -105,7 +105,7 @@ class Team:
                 vector = _vectors(server).get(name)
                 if vector is None:
                     place = server.weights.device if device != "cpu" else "cpu"
-                    vector = server.memory[name] = torch.empty(shape, dtype=dtype, device=place)
+                    vector = server.state[name] = torch.empty(shape, dtype=dtype, device=place)
                 distributed.broadcast(vector, src=0)
 
     def hand_out(self, parcels: Sequence[Parcel]) -> Parcel:
@@ -133,9 +133,9 @@ class Team:
         work = distributed.barrier(async_op=True)
         assert work is not None
         while not work.is_completed():
-            self.stop.end_if_asked()
+            self.stop.raise_if_requested()
             self._look_around()
-            time.sleep(GLANCE)
+            time.sleep(POLL_S)
         work.wait()
 
     def _look_around(self) -> None:
@@ -161,40 +161,40 @@ class Team:
             while time.monotonic() < until:
                 self._look_around()
                 time.sleep(0.01)
-            self.stop.end_if_asked()  # torchrun passes a signal on to all of them
+            self.stop.raise_if_requested()  # torchrun passes a signal on to all of them
             self.lost = Lost(f"a rank has died ({first_line(error)})")
             raise self.lost from None
 
 
-def _vectors(server: Server) -> dict[str, Tensor]:
+def _vectors(server: ServerState) -> dict[str, Tensor]:
     return {"weights": server.weights, "buffers": server.buffers} | {
-        k: v for k, v in server.memory.items() if v is not None
+        k: v for k, v in server.state.items() if v is not None
     }
 
 
 def label(parcel: Parcel) -> Label:
     """What a parcel holds, for whoever has to make room for it."""
     return {
-        k: memory if isinstance(memory, str) else {name: (v.shape, v.dtype) for name, v in memory.items()}
-        for k, memory in parcel.items()
+        k: state if isinstance(state, str) else {name: (v.shape, v.dtype) for name, v in state.items()}
+        for k, state in parcel.items()
     }
 
 
 def _send(parcel: Parcel, rank: int) -> None:
-    for memory in parcel.values():
-        if not isinstance(memory, str):
-            for vector in memory.values():
+    for state in parcel.values():
+        if not isinstance(state, str):
+            for vector in state.values():
                 distributed.send(vector, rank)
 
 
 def _unpack(label: Label, source: int) -> Parcel:
-    parcel: dict[int, Memory | str] = {}
+    parcel: dict[int, ClientState | str] = {}
     for k, kinds in label.items():
         if isinstance(kinds, str):
             parcel[k] = kinds
             continue
-        memory = {name: torch.empty(shape, dtype=dtype) for name, (shape, dtype) in kinds.items()}
-        for vector in memory.values():
+        state = {name: torch.empty(shape, dtype=dtype) for name, (shape, dtype) in kinds.items()}
+        for vector in state.values():
             distributed.recv(vector, source)
-        parcel[k] = memory
+        parcel[k] = state
     return parcel

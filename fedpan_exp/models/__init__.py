@@ -4,9 +4,9 @@ from fedpan_exp.models.activations import POSITIONS, activations, check_layers, 
 from fedpan_exp.models.encodings import ENCODINGS
 from fedpan_exp.models.linear import Linear
 from fedpan_exp.models.mlp import MLPSettings
-from fedpan_exp.models.network import ModelSettings, Network, initialise, initialise_keeping_scale
+from fedpan_exp.models.network import ModelSettings, Network, authors_init, he_init
 from fedpan_exp.models.personal import own_encodings
-from fedpan_exp.models.position import Pan, PositionEncoding, encodings, silent_layers
+from fedpan_exp.models.position import Pan, PositionEncoding, encodings, inactive_layers
 from fedpan_exp.models.resnet import ResNetSettings
 from fedpan_exp.models.vgg import VGGSettings
 
@@ -22,11 +22,11 @@ __all__ = [
     "Pan",
     "PositionEncoding",
     "activations",
+    "authors_init",
     "check_layers",
     "encodings",
-    "initialise",
-    "initialise_keeping_scale",
+    "he_init",
+    "inactive_layers",
     "own_encodings",
-    "silent_layers",
     "watch",
 ]

@@ -16,7 +16,7 @@ BATCH = 100  # images at a time: conv layers' maps are large
 
 def check_layers(net: Network, layers: Sequence[str]) -> None:
     for layer in layers:
-        require_choice("study.layers", layer, (*net.outputs, HEAD))
+        require_choice("study.layers", layer, (*net.activation_modules, HEAD))
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def watch(net: Network, layers: Sequence[str]) -> Iterator[dict[str, Tensor]]:
     seen: dict[str, Tensor] = {}
     hooks = []
     for layer in layers:
-        module = net.get_submodule(net.outputs.get(layer, layer))
+        module = net.get_submodule(net.activation_modules.get(layer, layer))
         hooks.append(module.register_forward_hook(lambda _m, _x, out, layer=layer: seen.__setitem__(layer, out)))
     try:
         yield seen

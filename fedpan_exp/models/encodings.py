@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from fedpan_exp.system.rng import stream
+from fedpan_exp.system.rng import rng
 
 NEGLIGIBLE = 1e-9  # a sine below this is a rounding error of sin(pi n)
 
@@ -40,7 +40,7 @@ def quarter(J: int, T: float) -> Tensor:
 
 def random(J: int, T: float) -> Tensor:
     """Uniform draws, the same for all clients and seeds: part of the network, not of the run. Knows no T."""
-    return 2 * torch.rand(J, dtype=torch.float64, generator=stream(0, "random encoding", J), device="cpu") - 1
+    return 2 * torch.rand(J, dtype=torch.float64, generator=rng(0, "random encoding", J), device="cpu") - 1
 
 
 ENCODINGS: dict[str, Callable[[int, float], Tensor]] = {

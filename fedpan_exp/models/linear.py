@@ -15,10 +15,10 @@ class Linear(nn.Linear):
     gradient to memory for the optimizer to read, which makes steps of the paper's perceptron a tenth longer.
     """
 
-    fading: float | None = None
+    grad_momentum: float | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.fading is None or not torch.is_grad_enabled():
+        if self.grad_momentum is None or not torch.is_grad_enabled():
             return super().forward(x)
         return _Fading.apply(x, self.weight, self.bias, self)
 
@@ -34,5 +34,5 @@ class _Fading(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        ctx.layer.weight.grad.addmm_(gradient.t(), x, beta=ctx.layer.fading)
+        ctx.layer.weight.grad.addmm_(gradient.t(), x, beta=ctx.layer.grad_momentum)
         return gradient @ weight if ctx.needs_input_grad[0] else None, None, gradient.sum(0), None

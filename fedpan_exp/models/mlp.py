@@ -5,7 +5,7 @@ from math import prod
 
 from torch import nn
 
-from fedpan_exp.alignment.permutation_spec import Layout
+from fedpan_exp.alignment.permutation_spec import PermutationSpec
 from fedpan_exp.models.linear import Linear
 from fedpan_exp.models.network import ModelSettings, Network, Shape
 from fedpan_exp.models.position import Pan
@@ -30,16 +30,17 @@ class MLP(Network):
 
     def __init__(self, inputs: int, width: int, depth: int, classes: int, pan: Pan):
         super().__init__()
-        self.body, self.layout, self.outputs = nn.Sequential(), Layout(), {}
+        self.body, self.activation_modules = nn.Sequential(), {}
+        self.permutation_spec = spec = PermutationSpec()
         self.body.add_module("flatten", nn.Flatten())
         before, fan_in = None, inputs
         for i in range(1, depth + 1):
-            group = self.layout.group(f"fc{i}", width)
+            group = spec.group(f"fc{i}", width)
             self.body.add_module(f"fc{i}", Linear(fan_in, width))
             self.body.add_module(f"pe{i}", pan.encode(group, width))
             self.body.add_module(f"relu{i}", nn.ReLU())
-            self.layout.dense(f"body.fc{i}", before, group)
-            self.outputs[group] = f"body.relu{i}"
+            spec.dense(f"body.fc{i}", before, group)
+            self.activation_modules[group] = f"body.relu{i}"
             before, fan_in = group, width
         self.head = nn.Linear(fan_in, classes)
-        self.layout.dense("head", before, None)
+        spec.dense("head", before, None)

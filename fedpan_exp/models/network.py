@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fedpan_exp.alignment.permutation_spec import Layout
+from fedpan_exp.alignment.permutation_spec import PermutationSpec
 from fedpan_exp.models.position import Pan
 from fedpan_exp.system.errors import ConfigError, require
 
@@ -19,8 +19,8 @@ class Network(nn.Module):
 
     body: nn.Sequential
     head: nn.Linear
-    layout: Layout  # which neurons each tensor axis runs over
-    outputs: dict[str, str]  # group of neurons -> the module that gives their activations
+    permutation_spec: PermutationSpec  # which neurons each tensor axis runs over
+    activation_modules: dict[str, str]  # group of neurons -> the module that gives their activations
 
     @property
     def has_batch_norm(self) -> bool:
@@ -48,7 +48,7 @@ class ModelSettings:
         raise ConfigError(f"model must be one of the options of the group model, got {self.name or 'none'}")
 
 
-def initialise(net: nn.Module, generator: torch.Generator) -> None:
+def authors_init(net: nn.Module, generator: torch.Generator) -> None:
     """The released code's initialisation, drawn in the order of the layers: encodings do not change it."""
     for module in net.modules():
         if isinstance(module, nn.Conv2d):
@@ -59,7 +59,7 @@ def initialise(net: nn.Module, generator: torch.Generator) -> None:
             nn.init.zeros_(module.bias)
 
 
-def initialise_keeping_scale(net: nn.Module, generator: torch.Generator) -> None:
+def he_init(net: nn.Module, generator: torch.Generator) -> None:
     """He et al. (ICCV 2015): every layer's pre-activations are about as large as its input, as in a trained network."""
     for module in net.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from fedpan_exp.models.position import encodings
-from fedpan_exp.system.rng import stream
+from fedpan_exp.system.rng import rng
 
 
 @contextmanager
@@ -16,7 +16,7 @@ def own_encodings(net: nn.Module, seed: int, k: int) -> Iterator[None]:
     owned = [encoding for encoding in encodings(net) if encoding.own > 0 and not encoding.neutral]
     shared = [encoding.values for encoding in owned]
     for encoding, values in zip(owned, shared, strict=True):
-        order = own_order(encoding.neurons, encoding.own, stream(seed, "encoding", k, encoding.layer))
+        order = own_order(encoding.neurons, encoding.own, rng(seed, "encoding", k, encoding.layer))
         encoding.values = values[order.to(values.device)]
     try:
         yield

@@ -82,7 +82,7 @@ def encodings(net: nn.Module) -> list[PositionEncoding]:
     return [module for module in net.modules() if isinstance(module, PositionEncoding)]
 
 
-def silent_layers(net: nn.Module) -> dict[str, list[str]]:
+def inactive_layers(net: nn.Module) -> dict[str, list[str]]:
     """Reason -> the layers whose encoding has no effect for it."""
     silent: dict[str, list[str]] = {}
     for encoding in encodings(net):

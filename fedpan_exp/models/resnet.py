@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from fedpan_exp.alignment.permutation_spec import Layout
+from fedpan_exp.alignment.permutation_spec import PermutationSpec
 from fedpan_exp.models.network import ModelSettings, Network, Shape, beside_norm, check_norm, norm_layer
 from fedpan_exp.models.position import Pan
 from fedpan_exp.system.errors import require
@@ -33,10 +33,11 @@ class ResNet(Network):
 
     def __init__(self, channels: int, width: int, blocks: int, classes: int, norm: str, pan: Pan):
         super().__init__()
-        self.body, self.layout, self.outputs = nn.Sequential(), Layout(), {}
-        stream = self.layout.group("stage1", width)
+        self.body, self.activation_modules = nn.Sequential(), {}
+        self.permutation_spec = spec = PermutationSpec()
+        stream = spec.group("stage1", width)
         stem = ConvNorm(channels, width, kernel=3, stride=1, norm=norm)
-        stem.state_layout(self.layout, "body.stem", None, stream)
+        stem.describe_neurons(spec, "body.stem", None, stream)
         self.body.add_module("stem", stem)
         if pan.placement == "paper":
             self.body.add_module("pe", pan.encode("stem", width, beside_norm(norm)))
@@ -44,17 +45,20 @@ class ResNet(Network):
         for stage in (1, 2, 3):
             for index in range(1, blocks + 1):
                 name = f"block{stage}_{index}"
-                inner = self.layout.group(name, width * 2 ** (stage - 1))
-                after = self.layout.group(f"stage{stage}", width * 2 ** (stage - 1))
-                block = BasicBlock(name, self.layout.sizes[stream], self.layout.sizes[after], norm, pan)
-                block.state_layout(self.layout, f"body.{name}", stream, inner, after)
+                inner = spec.group(name, width * 2 ** (stage - 1))
+                after = spec.group(f"stage{stage}", width * 2 ** (stage - 1))
+                block = BasicBlock(name, spec.sizes[stream], spec.sizes[after], norm, pan)
+                block.describe_neurons(spec, f"body.{name}", stream, inner, after)
                 self.body.add_module(name, block)
-                self.outputs |= {inner: f"body.{name}.relu", after: f"body.{name}"}  # the stage's last block stays
+                self.activation_modules |= {
+                    inner: f"body.{name}.relu",
+                    after: f"body.{name}",
+                }  # the stage's last block stays
                 stream = after
         self.body.add_module("pool", nn.AdaptiveAvgPool2d(1))
         self.body.add_module("flatten", nn.Flatten())
-        self.head = nn.Linear(self.layout.sizes[stream], classes)
-        self.layout.dense("head", stream, None)
+        self.head = nn.Linear(spec.sizes[stream], classes)
+        spec.dense("head", stream, None)
 
 
 class BasicBlock(nn.Module):
@@ -79,11 +83,11 @@ class BasicBlock(nn.Module):
         shortcut = self.pe_projection(self.projection(x)) if self.projects else x
         return nn.functional.relu(self.pe2(self.unit2(h)) + shortcut)
 
-    def state_layout(self, layout: Layout, name: str, before: str, inner: str, after: str) -> None:
-        self.unit1.state_layout(layout, f"{name}.unit1", before, inner)
-        self.unit2.state_layout(layout, f"{name}.unit2", inner, after)
+    def describe_neurons(self, spec: PermutationSpec, name: str, before: str, inner: str, after: str) -> None:
+        self.unit1.describe_neurons(spec, f"{name}.unit1", before, inner)
+        self.unit2.describe_neurons(spec, f"{name}.unit2", inner, after)
         if self.projects:
-            self.projection.state_layout(layout, f"{name}.projection", before, after)
+            self.projection.describe_neurons(spec, f"{name}.projection", before, after)
 
 
 class ConvNorm(nn.Module):
@@ -96,6 +100,6 @@ class ConvNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.norm(self.conv(x))
 
-    def state_layout(self, layout: Layout, name: str, before: str | None, after: str) -> None:
-        layout.conv(f"{name}.conv", before, after, bias=self.conv.bias is not None)
-        layout.norm(f"{name}.norm", after, self.norm)
+    def describe_neurons(self, spec: PermutationSpec, name: str, before: str | None, after: str) -> None:
+        spec.conv(f"{name}.conv", before, after, bias=self.conv.bias is not None)
+        spec.norm(f"{name}.norm", after, self.norm)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from torch import nn
 
-from fedpan_exp.alignment.permutation_spec import Layout
+from fedpan_exp.alignment.permutation_spec import PermutationSpec
 from fedpan_exp.models.linear import Linear
 from fedpan_exp.models.network import ModelSettings, Network, Shape, beside_norm, check_norm, norm_layer
 from fedpan_exp.models.position import Pan
@@ -45,7 +45,8 @@ class VGG(Network):
 
     def __init__(self, shape: Shape, convs: list[str], hidden: list[int], classes: int, norm: str, pan: Pan):
         super().__init__()
-        self.body, self.layout, self.outputs = nn.Sequential(), Layout(), {}
+        self.body, self.activation_modules = nn.Sequential(), {}
+        self.permutation_spec = spec = PermutationSpec()
         channels, height, width = shape
         encodings_first = pan.placement == "authors"  # the released code: before the norm
         place = beside_norm(norm, "before" if encodings_first else "after")
@@ -58,30 +59,30 @@ class VGG(Network):
                 height, width = height // 2, width // 2
                 continue
             i += 1
-            group = self.layout.group(f"conv{i}", int(word))
+            group = spec.group(f"conv{i}", int(word))
             self.body.add_module(f"conv{i}", nn.Conv2d(channels, int(word), 3, padding=1))
-            self.layout.conv(f"body.conv{i}", before, group)
+            spec.conv(f"body.conv{i}", before, group)
             before, channels = group, int(word)
 
             normalise = norm_layer(norm, channels)
-            self.layout.norm(f"body.norm{i}", group, normalise)
+            spec.norm(f"body.norm{i}", group, normalise)
             encoding = pan.encode(group, channels, place)
             tail = [(f"norm{i}", normalise), (f"pe{i}", encoding)]
             for name, module in reversed(tail) if encodings_first else tail:
                 self.body.add_module(name, module)
             self.body.add_module(f"relu{i}", nn.ReLU())
-            self.outputs[group] = f"body.relu{i}"
+            self.activation_modules[group] = f"body.relu{i}"
 
         self.body.add_module("flatten", nn.Flatten())
         fan_in, block = channels * height * width, height * width
         for j, neurons in enumerate(hidden, start=1):
-            group = self.layout.group(f"fc{j}", neurons)
+            group = spec.group(f"fc{j}", neurons)
             self.body.add_module(f"fc{j}", Linear(fan_in, neurons))
-            self.layout.dense(f"body.fc{j}", before, group, block)
+            spec.dense(f"body.fc{j}", before, group, block)
             if pan.placement == "paper":
                 self.body.add_module(f"pe_fc{j}", pan.encode(group, neurons))
             self.body.add_module(f"relu_fc{j}", nn.ReLU())
-            self.outputs[group] = f"body.relu_fc{j}"
+            self.activation_modules[group] = f"body.relu_fc{j}"
             before, fan_in, block = group, neurons, 1
         self.head = nn.Linear(fan_in, classes)
-        self.layout.dense("head", before, None, block)
+        spec.dense("head", before, None, block)

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Protocol
 
-from fedpan_exp.data import Clients, Images
-from fedpan_exp.federation import Kept
+from fedpan_exp.data import Clients, ImageTensors
+from fedpan_exp.federation import Snapshot
 from fedpan_exp.probes.activity import MatchingProbe, PreferenceProbe
 from fedpan_exp.probes.drift import CosineProbe, DivergenceProbe, GradientVarianceProbe
 from fedpan_exp.training import LocalTrainer
 
 
 class Probe(Protocol):
-    def __init__(self, trainer: LocalTrainer, clients: Clients, test: Images): ...
+    def __init__(self, trainer: LocalTrainer, clients: Clients, test: ImageTensors): ...
 
-    def measure(self, kept: Kept) -> list[dict[str, float]]:
+    def measure(self, kept: Snapshot) -> list[dict[str, float]]:
         """By layer, for each client of the round."""
 
 
@@ -27,11 +27,11 @@ PROBES: dict[str, type[Probe]] = {
 }
 
 
-def make_probes(names: Sequence[str], trainer: LocalTrainer, clients: Clients, test: Images) -> dict[str, Probe]:
+def make_probes(names: Sequence[str], trainer: LocalTrainer, clients: Clients, test: ImageTensors) -> dict[str, Probe]:
     return {name: PROBES[name](trainer, clients, test) for name in names}
 
 
-def measure(probes: dict[str, Probe], kept: Kept) -> dict[str, float]:
+def measure(probes: dict[str, Probe], kept: Snapshot) -> dict[str, float]:
     """divergence/fc1 and so on, each the mean over the clients of the round."""
     values: dict[str, float] = {}
     for name, probe in probes.items():

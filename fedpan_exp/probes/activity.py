@@ -2,24 +2,24 @@
 
 from fedpan_exp.alignment.kept_ratio import share_in_place
 from fedpan_exp.alignment.preference import share_of_same_class
-from fedpan_exp.data import Clients, Images
-from fedpan_exp.federation import Kept
-from fedpan_exp.probes.activation_probe import Microscope
+from fedpan_exp.data import Clients, ImageTensors
+from fedpan_exp.federation import Snapshot
+from fedpan_exp.probes.activation_probe import ActivationProbe
 from fedpan_exp.training import LocalTrainer
 
 SAMPLES = 500  # of the test set, as in the paper; all of a smaller one
 
 
 class ActivityProbe:
-    def __init__(self, trainer: LocalTrainer, clients: Clients, test: Images):
-        self.microscope = Microscope(trainer, test, SAMPLES, clients.seed, list(trainer.net.net.outputs))
+    def __init__(self, trainer: LocalTrainer, clients: Clients, test: ImageTensors):
+        self.probe = ActivationProbe(trainer, test, SAMPLES, clients.seed, list(trainer.net.net.activation_modules))
 
 
 class MatchingProbe(ActivityProbe):
     """The share of neurons whose optimal assignment in the mean model, by activations, is their own place."""
 
-    def measure(self, kept: Kept) -> list[dict[str, float]]:
-        look = self.microscope
+    def measure(self, kept: Snapshot) -> list[dict[str, float]]:
+        look = self.probe
         mean = look.activations(kept.mean, "all")
         orders = [look.match(mean, look.activations(local, "all")) for local in kept.locals]
         return [{layer: share_in_place(order) for layer, order in each.items()} for each in orders]
@@ -28,7 +28,7 @@ class MatchingProbe(ActivityProbe):
 class PreferenceProbe(ActivityProbe):
     """The share of neurons that work for the same class as in the mean model."""
 
-    def measure(self, kept: Kept) -> list[dict[str, float]]:
-        mean = self.microscope.preferences(kept.mean)
-        vectors = [self.microscope.preferences(local) for local in kept.locals]
+    def measure(self, kept: Snapshot) -> list[dict[str, float]]:
+        mean = self.probe.preferences(kept.mean)
+        vectors = [self.probe.preferences(local) for local in kept.locals]
         return [{layer: share_of_same_class(mean[layer], each[layer]) for layer in mean} for each in vectors]

@@ -50,11 +50,11 @@ def main() -> None:
 def watch(report: Report) -> None:
     """Until Ctrl-C, which is how it is meant to end."""
     console.print("watching; Ctrl-C ends it")
-    seen = report.library.state()
+    seen = report.collection.state()
     try:
         while True:
             time.sleep(PAUSE)
-            now = report.library.state()
+            now = report.collection.state()
             if now != seen:
                 seen = now
                 console.print(report.build(watching=True), markup=False)

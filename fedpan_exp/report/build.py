@@ -11,14 +11,14 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from fedpan_exp.report import comparison
-from fedpan_exp.report.claims import Exhibit
+from fedpan_exp.report.claims import PaperFigure
 from fedpan_exp.report.page import Content, render
-from fedpan_exp.report.paper_figures import EXHIBITS, own_sweep
-from fedpan_exp.report.plots.figure_result import Nothing, Plate
-from fedpan_exp.report.run_collection import Library, Signature, distinct
+from fedpan_exp.report.paper_figures import PAPER_FIGURES, unlisted_figure
+from fedpan_exp.report.plots.figure_result import FigureResult, NoData
+from fedpan_exp.report.run_collection import RunCollection, Signature, distinct
 from fedpan_exp.report.sweeps import Sweep
 from fedpan_exp.report.tables import Table
-from fedpan_exp.system.atomic_io import NoPlace, write_text, write_whole
+from fedpan_exp.system.atomic_io import WriteError, atomic_write, write_text
 from fedpan_exp.system.errors import UserError, first_line, hint
 
 # Text stays text in an SVG, and the same runs give the same bytes.
@@ -29,9 +29,9 @@ PRINT: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "fedpan_exp", "
 class Drawn:
     """A sweep's exhibit, or why it could not be drawn."""
 
-    exhibit: Exhibit
+    paper_figure: PaperFigure
     sweep: Sweep
-    plate: Plate | None
+    plate: FigureResult | None
     svg: str = ""
     trouble: str = ""
 
@@ -45,20 +45,20 @@ class Report:
     """Keeps what it has drawn, so that the next build redraws only what has changed."""
 
     def __init__(self, places: Sequence[Path], out: Path, only: Sequence[str] = (), target: float = 0.8):
-        self.library, self.out, self.only, self.target = Library(places), out, only, target
+        self.collection, self.out, self.only, self.target = RunCollection(places), out, only, target
         self._drawn: dict[str, tuple[Signature, Drawn]] = {}
 
     def build(self, watching: bool = False) -> str:
         """Write everything; returns a line on what was written."""
-        runs = self.library.runs()
+        runs = self.collection.runs()
         if not runs:
-            places = ", ".join(map(str, self.library.places))
+            places = ", ".join(map(str, self.collection.places))
             raise UserError(f"there are no runs in {places}; python -m fedpan_exp makes one")
-        sweeps, troubles = self.library.sweeps(runs)
+        sweeps, troubles = self.collection.sweeps(runs)
         if self.only:
             sweeps = [sweep for name in self.only for sweep in _chosen(name, sweeps)]
             runs = distinct(run for sweep in sweeps for run in sweep.runs)
-        order = [exhibit.name for exhibit in EXHIBITS]
+        order = [paper_figure.name for paper_figure in PAPER_FIGURES]
         sweeps.sort(key=lambda sweep: order.index(sweep.name) if sweep.name in order else len(order))
         self._make_folders()
         drawn = [self._draw(sweep) for sweep in sweeps]
@@ -71,7 +71,9 @@ class Report:
         for name, table in tables.items():
             self._write_table(name, table)
         there = {sweep.name for sweep in sweeps}
-        missing = [] if self.only else [exhibit for exhibit in EXHIBITS if exhibit.name not in there]
+        missing = (
+            [] if self.only else [paper_figure for paper_figure in PAPER_FIGURES if paper_figure.name not in there]
+        )
         built = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
         content = Content(runs, drawn, missing, comparisons, tables["target"], troubles, built, watching)
         write_text(self.out / "index.html", render(content, self.out))
@@ -79,26 +81,28 @@ class Report:
         return f"{self.out / 'index.html'}: {shown} exhibits, {len(missing)} missing; {whole} of {len(runs)} runs whole"
 
     def _draw(self, sweep: Sweep) -> Drawn:
-        exhibit = next((exhibit for exhibit in EXHIBITS if exhibit.name == sweep.name), None) or own_sweep(sweep)
-        seen = (*sweep.runs, *(sweep.others if exhibit.beyond else ()))
-        signature = (sweep.command, sweep.absent, *(self.library.signature(run) for run in seen))
+        paper_figure = next(
+            (paper_figure for paper_figure in PAPER_FIGURES if paper_figure.name == sweep.name), None
+        ) or unlisted_figure(sweep)
+        seen = (*sweep.runs, *(sweep.others if paper_figure.uses_all_runs else ()))
+        signature = (sweep.command, sweep.absent, *(self.collection.signature(run) for run in seen))
         if self._drawn.get(sweep.id, ((), None))[0] != signature:
-            self._drawn[sweep.id] = signature, self._draw_anew(exhibit, sweep)
+            self._drawn[sweep.id] = signature, self._draw_anew(paper_figure, sweep)
         return self._drawn[sweep.id][1]
 
-    def _draw_anew(self, exhibit: Exhibit, sweep: Sweep) -> Drawn:
+    def _draw_anew(self, paper_figure: PaperFigure, sweep: Sweep) -> Drawn:
         try:
             with matplotlib.rc_context(PRINT):
-                plate = exhibit.draw(sweep)
-                drawn = Drawn(exhibit, sweep, plate)
+                plate = paper_figure.draw(sweep)
+                drawn = Drawn(paper_figure, sweep, plate)
                 svg = _print(plate.figure, self.out / "figures" / drawn.stem)
-        except Nothing as nothing:
-            return Drawn(exhibit, sweep, None, trouble=str(nothing))
-        except NoPlace:
+        except NoData as nothing:
+            return Drawn(paper_figure, sweep, None, trouble=str(nothing))
+        except WriteError:
             raise
         except Exception as error:  # one strange run must not cost the other exhibits
             return Drawn(
-                exhibit, sweep, None, trouble=f"it cannot be drawn ({type(error).__name__}: {first_line(error)})"
+                paper_figure, sweep, None, trouble=f"it cannot be drawn ({type(error).__name__}: {first_line(error)})"
             )
         self._write_table(drawn.stem, plate.table)
         return replace(drawn, svg=svg)
@@ -108,7 +112,7 @@ class Report:
             try:
                 (self.out / name).mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise NoPlace(self.out / name, error) from None
+                raise WriteError(self.out / name, error) from None
 
     def _write_table(self, stem: str, table: Table) -> None:
         for ending, text in (("md", table.markdown()), ("tex", table.latex()), ("csv", table.csv())):
@@ -119,7 +123,7 @@ def _chosen(name: str, sweeps: Sequence[Sweep]) -> list[Sweep]:
     found = [sweep for sweep in sweeps if sweep.name == name]
     if found:
         return found
-    known = [exhibit.name for exhibit in EXHIBITS]
+    known = [paper_figure.name for paper_figure in PAPER_FIGURES]
     if name in known:
         raise UserError(f"there is no run of the sweep {name} here; python -m fedpan_exp sweeps={name} makes them")
     raise UserError(f"there is no sweep {name}{hint(name, [*known, *(sweep.name for sweep in sweeps)])}")
@@ -130,6 +134,6 @@ def _print(figure: Figure, stem: Path) -> str:
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # laid out once; each file would do it again
     png, svg = (stem.with_name(f"{stem.name}.{ending}") for ending in ("png", "svg"))
-    write_whole(png, lambda path: figure.savefig(path, dpi=200), flush=False)
-    write_whole(svg, lambda path: figure.savefig(path, transparent=True, metadata={"Date": None}), flush=False)
+    atomic_write(png, lambda path: figure.savefig(path, dpi=200), flush=False)
+    atomic_write(svg, lambda path: figure.savefig(path, transparent=True, metadata={"Date": None}), flush=False)
     return svg.read_text(encoding="utf-8")

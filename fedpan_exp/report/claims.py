@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedpan_exp.report.plots.figure_result import Plate
+from fedpan_exp.report.plots.figure_result import FigureResult
 from fedpan_exp.report.runs import show
 from fedpan_exp.report.sweeps import Sweep
-from fedpan_exp.report.tables import Amount
+from fedpan_exp.report.tables import MeanStd
 from fedpan_exp.system.errors import listed
 
 SPLIT = ("fl_scene.K", "fl_scene.alpha")  # say nothing where clients are users: FeMnist, in the paper as here
@@ -21,7 +21,7 @@ class Claim:
     paper: float | tuple[float, float] | str  # a number, a range, or words
     key: str
 
-    def beside(self, ours: Amount | str | None) -> tuple[str, str, str, str]:
+    def beside(self, ours: MeanStd | str | None) -> tuple[str, str, str, str]:
         """What, the paper's, ours, the difference."""
         if isinstance(self.paper, tuple):
             paper = f"{self.paper[0]:g} to {self.paper[1]:g}"
@@ -29,27 +29,27 @@ class Claim:
             paper = self.paper if isinstance(self.paper, str) else f"{self.paper:g}"
         return self.what, paper, "not measured" if ours is None else str(ours), self._difference(ours)
 
-    def _difference(self, ours: Amount | str | None) -> str:
-        if not isinstance(ours, Amount) or ours.mean is None or isinstance(self.paper, str):
+    def _difference(self, ours: MeanStd | str | None) -> str:
+        if not isinstance(ours, MeanStd) or ours.mean is None or isinstance(self.paper, str):
             return ""
         if isinstance(self.paper, tuple):
             low, high = self.paper
-            beyond = min(ours.mean - low, 0) + max(ours.mean - high, 0)
-            return f"{beyond:+.2f}" if beyond else "within"
+            uses_all_runs = min(ours.mean - low, 0) + max(ours.mean - high, 0)
+            return f"{uses_all_runs:+.2f}" if uses_all_runs else "within"
         return f"{ours.mean - self.paper:+.2f}"
 
 
 @dataclass(frozen=True)
-class Exhibit:
+class PaperFigure:
     """A figure or table of the paper, or one of its grids: drawn from the sweep of the same name."""
 
     name: str
     title: str
     says: str  # the paper
-    draw: Callable[[Sweep], Plate]
+    draw: Callable[[Sweep], FigureResult]
     setting: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # the paper's, by setting
     claims: Sequence[Claim] = ()
-    beyond: bool = False  # looks at all runs, not only at its sweep's
+    uses_all_runs: bool = False  # looks at all runs, not only at its sweep's
 
     @property
     def command(self) -> str:

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from fedpan_exp.report.describe import describe, telling
+from fedpan_exp.report.describe import describe, distinguishing_keys
 from fedpan_exp.report.pairing import Paired, paired
 from fedpan_exp.report.runs import VALUE, Run
-from fedpan_exp.report.statistics import Cell, cell_of, way_to
-from fedpan_exp.report.tables import Amount, Table, Value, amount, gain
+from fedpan_exp.report.statistics import SeedStats, cost_to_target, seed_stats
+from fedpan_exp.report.tables import MeanStd, Table, Value, gain, mean_std
 
 
 @dataclass(frozen=True)
@@ -16,8 +16,8 @@ class Comparison:
 
     setting: str
     pan: str
-    off: Cell
-    on: Cell
+    off: SeedStats
+    on: SeedStats
     difference: Paired
     facets: dict[str, str]  # for the page's filters
 
@@ -28,7 +28,7 @@ class Comparison:
             words = f"{100 * interval[0]:+.2f} to {100 * interval[1]:+.2f} ({100 * level:.3g}%)"
         wins = f"{self.difference.wins:.0%}"
         n = self.difference.n
-        return [self.setting, self.pan, amount(self.off), amount(self.on), gain(self.difference), words, wins, n]
+        return [self.setting, self.pan, mean_std(self.off), mean_std(self.on), gain(self.difference), words, wins, n]
 
 
 COLUMNS = ["setting", "PAN", "off (%)", "on (%)", "on - off (points)", "interval (level)", "win rate", "pairs"]
@@ -37,7 +37,7 @@ COLUMNS = ["setting", "PAN", "off (%)", "on (%)", "on - off (points)", "interval
 def compare(runs: Sequence[Run]) -> list[Comparison]:
     """Settings first, then each PAN over all settings."""
     measured = [run for run in runs if run.number(VALUE) is not None]
-    names = telling(measured, "seed", "pan")
+    names = distinguishing_keys(measured, "seed", "pan")
     settings = _by(measured, lambda run: run.key("pan", "seed"))
     found: list[Comparison] = []
     pooled: dict[str, list[Comparison]] = {}
@@ -48,7 +48,7 @@ def compare(runs: Sequence[Run]) -> list[Comparison]:
             if difference.n:
                 facets = {name: str(there[0].setting(name)) for name in ("study", "algorithm", "dataset")}
                 words = describe(there[0], names) or "all runs"
-                comparison = Comparison(words, pan, cell_of(off), cell_of(on), difference, facets | {"pan": pan})
+                comparison = Comparison(words, pan, seed_stats(off), seed_stats(on), difference, facets | {"pan": pan})
                 found.append(comparison)
                 pooled.setdefault(pan, []).append(comparison)
     return found + [_over_all(pan, each) for pan, each in pooled.items() if len(each) > 1]
@@ -58,7 +58,7 @@ def _over_all(pan: str, each: list[Comparison]) -> Comparison:
     """A value a setting: runs of one seed have much in common, and are not so many pairs of their own."""
     differences = tuple(comparison.difference.mean for comparison in each)
     return Comparison(
-        f"all {len(each)} settings, each its mean", pan, Cell(), Cell(), Paired(differences), {"pan": pan}
+        f"all {len(each)} settings, each its mean", pan, SeedStats(), SeedStats(), Paired(differences), {"pan": pan}
     )
 
 
@@ -69,22 +69,22 @@ def comparison_table(comparisons: Sequence[Comparison]) -> Table:
 def target_table(runs: Sequence[Run], target: float) -> Table:
     """Rounds, megabytes and seconds until the test accuracy reached the target, over the seeds that got there."""
     tested = [run for run in runs if run.whole and "global/test_acc" in run.columns]
-    names = telling(tested, "seed", "pan")
+    names = distinguishing_keys(tested, "seed", "pan")
     rows: list[list[Value]] = []
     for there in _by(tested, lambda run: run.key("seed")).values():
-        ways = [way for run in there if (way := way_to(run, target))]
+        ways = [way for run in there if (way := cost_to_target(run, target))]
         cells = [
             [way.rounds for way in ways],
             [way.bytes / 1e6 for way in ways],
             [way.seconds for way in ways],
         ]
-        amounts: list[Amount] = [amount(Cell(tuple(values)), 1, 1) for values in cells]
+        amounts: list[MeanStd] = [mean_std(SeedStats(tuple(values)), 1, 1) for values in cells]
         rows.append([describe(there[0], names) or "all runs", there[0].pan, f"{len(ways)} of {len(there)}", *amounts])
     return Table(["setting", "PAN", f"reached {target:.0%}", "rounds", "MB sent", "seconds"], rows)
 
 
 def run_table(runs: Sequence[Run]) -> Table:
-    names = telling(runs, "seed", "pan")
+    names = distinguishing_keys(runs, "seed", "pan")
     rows: list[list[Value]] = [
         [run.name, run.status, run.trouble, describe(run, names), run.pan, run.seed, *_scores(run)] for run in runs
     ]

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from fedpan_exp.report.claims import Claim, Exhibit
+from fedpan_exp.report.claims import Claim, PaperFigure
 from fedpan_exp.report.plots import bars, curves, lines, neurons, scores, shuffling
 
 ALPHA, K, E = "fl_scene.alpha", "fl_scene.K", "fl_scene.E"
@@ -55,44 +55,46 @@ CENTRALIZED = {
 SPREADS = {"cifar10": "large", "cifar100": "small"}
 
 
-def shuffle_error(name: str, network: str) -> Exhibit:
+def shuffle_error(name: str, network: str) -> PaperFigure:
     says = "The error grows with A, hardly with T; linearly for PAN+, faster for PAN∘."
-    return Exhibit(name, f"Shuffle error, {network}", says, shuffling.shuffle_error, {"model": (network,)}, POWERS)
+    return PaperFigure(name, f"Shuffle error, {network}", says, shuffling.shuffle_error, {"model": (network,)}, POWERS)
 
 
-def divergence(name: str, dataset: str, model: str, epochs: int) -> Exhibit:
+def divergence(name: str, dataset: str, model: str, epochs: int) -> PaperFigure:
     setting = scene(dataset, **INSIDE, E=epochs, alpha=(1.0, 0.1)) | {"model": (model,)}
     claims = (Claim("layers in which PANs lower it, of all alphas", "all", "lower"),)
     title = f"Weight divergence, {model} on {dataset}, E={epochs}"
-    return Exhibit(name, title, "PANs lower the divergence of local weights.", bars.divergence, setting, claims)
+    return PaperFigure(name, title, "PANs lower the divergence of local weights.", bars.divergence, setting, claims)
 
 
-def assignment(name: str, dataset: str, model: str, layer: str) -> Exhibit:
+def assignment(name: str, dataset: str, model: str, layer: str) -> PaperFigure:
     setting = scene(dataset, **INSIDE, alpha=1.0) | {"model": (model,), "study.E": (20,)}
     title = f"Optimal assignment, {model} {layer}"
     says = "With PANs the diagonal is denser: neurons at the same position do the same."
-    return Exhibit(name, title, says, partial(neurons.assignment, layer=layer), setting, DENSER)
+    return PaperFigure(name, title, says, partial(neurons.assignment, layer=layer), setting, DENSER)
 
 
-def preference(name: str, dataset: str, model: str, layer: str) -> Exhibit:
+def preference(name: str, dataset: str, model: str, layer: str) -> PaperFigure:
     setting = scene(dataset, K=10, alpha=1.0) | {"model": (model,)}
     title = f"Preferred classes, {model} {layer}"
     says = "With PANs more neurons prefer the same class in the global and in a local model."
-    return Exhibit(name, title, says, partial(neurons.preference, layer=layer), setting, CLOSER)
+    return PaperFigure(name, title, says, partial(neurons.preference, layer=layer), setting, CLOSER)
 
 
-def uneven(name: str, *datasets: str) -> Exhibit:
+def uneven(name: str, *datasets: str) -> PaperFigure:
     setting = scene(*datasets, **MAIN, alpha=0.1, H=1000) | {"algorithm": FIVE}
     claims = (Claim("cells in which PANs are better", "all", "better"), GAIN)
     title = f"Five algorithms on uneven data: {', '.join(datasets)}"
-    return Exhibit(name, title, "PANs improve every algorithm (best of three PANs).", curves.off_on, setting, claims)
+    return PaperFigure(
+        name, title, "PANs improve every algorithm (best of three PANs).", curves.off_on, setting, claims
+    )
 
 
-def by_alpha(name: str, dataset: str) -> Exhibit:
+def by_alpha(name: str, dataset: str) -> PaperFigure:
     setting = scene(dataset, **MAIN, alpha=(10.0, 1.0, 0.5), H=200) | {"algorithm": FIVE}
     claims = (RISING, GAIN)
     title = f"Accuracy by alpha, five algorithms on {dataset}"
-    return Exhibit(
+    return PaperFigure(
         name,
         title,
         "The smaller alpha, the larger the gain.",
@@ -102,15 +104,15 @@ def by_alpha(name: str, dataset: str) -> Exhibit:
     )
 
 
-def by_scene(name: str, algorithm: str) -> Exhibit:
+def by_scene(name: str, algorithm: str) -> PaperFigure:
     setting = scene("cifar10", "cifar100", alpha=0.1, H=400) | {"algorithm": (algorithm,)}
     claims = (Claim("gain by PANs, mean of all pairs (points)", (1.0, 2.0), "gain"),)
     title = f"Accuracy by K and by E, {algorithm}"
     says = "PANs gain about 1 to 2 points on average."
-    return Exhibit(name, title, says, partial(lines.off_on, settings=(K, E)), setting, claims)
+    return PaperFigure(name, title, says, partial(lines.off_on, settings=(K, E)), setting, claims)
 
 
-def hyper_parameters(name: str, dataset: str, model: str) -> Exhibit:
+def hyper_parameters(name: str, dataset: str, model: str) -> PaperFigure:
     setting = scene(dataset, **MAIN, alpha=0.1, H=2000) | {"model": (model,)}
     claims = (
         Claim("best A of PAN∘", "about 0.1", "best mul A"),
@@ -119,10 +121,10 @@ def hyper_parameters(name: str, dataset: str, model: str) -> Exhibit:
     )
     title = f"T and A of PAN+ and PAN∘, {model} on {dataset}"
     says = f"A larger A is worse; the spread over T is {SPREADS[dataset]}; many settings beat the baseline."
-    return Exhibit(name, title, says, partial(lines.pan_against, settings=("pan.T", "pan.A")), setting, claims)
+    return PaperFigure(name, title, says, partial(lines.pan_against, settings=("pan.T", "pan.A")), setting, claims)
 
 
-def compared(name: str, title: str, says: str, printed: dict[str, dict[str, float]]) -> Exhibit:
+def compared(name: str, title: str, says: str, printed: dict[str, dict[str, float]]) -> PaperFigure:
     ours = {"FedAvg": "off", "FedAvg+PANs": "on"}
     claims = [
         Claim(f"{method} in (K, R, alpha, E) = {row} (%)", value, f"{row} {ours[method]}")
@@ -131,10 +133,10 @@ def compared(name: str, title: str, says: str, printed: dict[str, dict[str, floa
         if method in ours
     ]
     setting = scene("cifar10") | {"model": ("vgg9",)}
-    return Exhibit(name, title, says, partial(scores.scenes, printed=printed), setting, claims)
+    return PaperFigure(name, title, says, partial(scores.scenes, printed=printed), setting, claims)
 
 
-def of_grid(name: str, setting: str, says: str, *claims: Claim) -> Exhibit:
+def of_grid(name: str, setting: str, says: str, *claims: Claim) -> PaperFigure:
     short = setting.split(".")[-1]
     draw = partial(lines.pan_against if setting.startswith("pan.") else lines.off_on, settings=(setting,))
-    return Exhibit(name, f"Grid over {short}", says, draw, {}, claims)
+    return PaperFigure(name, f"Grid over {short}", says, draw, {}, claims)

@@ -5,7 +5,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from fedpan_exp.report.curves import BLUE, GREY
-from fedpan_exp.system.atomic_io import read_lines, write_whole
+from fedpan_exp.system.atomic_io import atomic_write, read_lines
 
 
 def draw(folder: Path) -> Path | None:
@@ -25,5 +25,5 @@ def draw(folder: Path) -> Path | None:
     axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(folder.name, fontsize=9, color=GREY)
     picture = folder / "fusion.png"
-    write_whole(picture, lambda temporary: figure.savefig(temporary, dpi=150))
+    atomic_write(picture, lambda temporary: figure.savefig(temporary, dpi=150))
     return picture

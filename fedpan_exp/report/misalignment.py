@@ -7,7 +7,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from fedpan_exp.report.style import GREY, ORANGE
-from fedpan_exp.system.atomic_io import write_whole
+from fedpan_exp.system.atomic_io import atomic_write
 
 STYLES = ("-", "--", ":", "-.")
 
@@ -40,5 +40,5 @@ def draw(panels: Sequence[Panel], path: Path) -> Path:
         axes.set_title(panel.title, fontsize=9, color=GREY)
         axes.grid(alpha=0.3)
         axes.legend(frameon=False, fontsize=8)
-    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=150))
+    atomic_write(path, lambda temporary: figure.savefig(temporary, dpi=150))
     return path

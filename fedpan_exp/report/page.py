@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedpan_exp.report import series
-from fedpan_exp.report.claims import Exhibit
+from fedpan_exp.report.claims import PaperFigure
 from fedpan_exp.report.comparison import COLUMNS, Comparison
 from fedpan_exp.report.runs import Run
 from fedpan_exp.report.tables import Table
@@ -37,7 +37,7 @@ SCRIPTS = (
 class Content:
     runs: Sequence[Run]
     drawn: Sequence["Drawn"]
-    missing: Sequence[Exhibit]
+    missing: Sequence[PaperFigure]
     comparisons: Sequence[Comparison]
     target: Table
     troubles: Sequence[str]
@@ -82,24 +82,24 @@ def plain(content: Content, out: Path) -> dict[str, Any]:
 
 
 def _exhibit(drawn: "Drawn") -> dict[str, Any]:
-    exhibit, sweep, plate = drawn.exhibit, drawn.sweep, drawn.plate
+    paper_figure, sweep, plate = drawn.paper_figure, drawn.sweep, drawn.plate
     return {
         "id": sweep.id,
-        "name": exhibit.name,
-        "title": exhibit.title,
+        "name": paper_figure.name,
+        "title": paper_figure.title,
         "scale": sweep.scale,
-        "says": exhibit.says,
+        "says": paper_figure.says,
         "command": sweep.command,
         "runs": len(sweep.runs),
         "seeds": len({run.seed for run in sweep.runs if run.whole}),
-        "departures": exhibit.departures(sweep),
+        "departures": paper_figure.departures(sweep),
         "marks": sweep.marks(),
         "trouble": drawn.trouble,
         "stem": drawn.stem,
         "svg": drawn.svg,
         "notes": plate.notes if plate else [],
         "table": _table(plate.table) if plate else None,
-        "claims": [claim.beside(plate.found.get(claim.key)) for claim in exhibit.claims] if plate else [],
+        "claims": [claim.beside(plate.found.get(claim.key)) for claim in paper_figure.claims] if plate else [],
     }
 
 

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from fedpan_exp.report.claims import Claim, Exhibit
+from fedpan_exp.report.claims import Claim, PaperFigure
 from fedpan_exp.report.figure_templates import (
     ALPHA,
     CENTRALIZED,
@@ -28,20 +28,20 @@ from fedpan_exp.report.plots import curves, fusion, hyper, lines, misplaced, sco
 from fedpan_exp.report.plots.figure_result import values_of
 from fedpan_exp.report.sweeps import Sweep
 
-EXHIBITS = [
-    Exhibit(
+PAPER_FIGURES = [
+    PaperFigure(
         "sf_prob", "Neurons kept by a shuffle", "The share R_kept falls with P_sf.", shuffling.kept_ratio,
         claims=(Claim("R_kept at P_sf=0 (%)", 100.0, "P_sf=0"), Claim("R_kept at P_sf=0.1 (%)", "high", "P_sf=0.1")),
     ),
     shuffle_error("sf_func", "vgg13"),
     shuffle_error("sf_func_mnist", "mlp"),
     shuffle_error("sf_func_cifar", "resnet20"),
-    Exhibit(
+    PaperFigure(
         "sf_test", "Shuffling trained networks", "With A=0 nothing changes; the larger A, the more is lost.",
         shuffling.shuffle_test, {"dataset": ("mnist", "svhn", "cifar10"), "model": ("mlp", "vgg13", "resnet20")},
         (Claim("largest change of a plain network's accuracy (points)", 0.0, "change off"),),
     ),
-    Exhibit(
+    PaperFigure(
         "sf_fl", "How many neurons are misplaced in FL?",
         "Shuffling on even data costs as much as uneven data: N_sf=0.2 on Cifar10 is alpha=0.1.", misplaced.draw,
         scene("cifar10", alpha=(10.0, 1.0, 0.1)),
@@ -50,7 +50,7 @@ EXHIBITS = [
             Claim("neurons kept at N_sf=0.2 (%)", 96.2, "kept N_sf=0.2"),
             Claim("N_sf=0.2 on even data minus the smallest alpha (points)", 0.0, "drop"),
         ),
-        beyond=True,
+        uses_all_runs=True,
     ),
     divergence("wdiv", "mnist", "mlp", 5),
     divergence("wdiv_mnist_20", "mnist", "mlp", 20),
@@ -72,18 +72,18 @@ EXHIBITS = [
     by_alpha("compare_alpha_cifar100", "cifar100"),
     by_scene("compare_scenes", "fedavg"),
     by_scene("compare_scenes_scaffold", "scaffold"),
-    Exhibit(
+    PaperFigure(
         "compare_hyper", "Which A, and which PAN is best how often", "A of about 0.1 is best; A=0 in 13% of settings.",
         hyper.draw, scene("cifar10"),
         (
             Claim("best A of PAN∘", "about 0.1", "best mul A"),
             Claim("settings best with PANs off (%)", 13.0, "off best"),
         ),
-        beyond=True,
+        uses_all_runs=True,
     ),
     hyper_parameters("hyper_cifar10", "cifar10", "vgg11"),
     hyper_parameters("hyper_cifar100", "cifar100", "resnet20"),
-    Exhibit(
+    PaperFigure(
         "cent_acc", "Centralized training", "The upper bound of FL, without PANs.",
         partial(scores.centralized, printed=CENTRALIZED), {"dataset": tuple(CENTRALIZED)},
         [
@@ -92,17 +92,17 @@ EXHIBITS = [
             for optimizer, value in row.items()
         ],
     ),
-    Exhibit(
+    PaperFigure(
         "cent", "Centralized training with PANs", "Slightly lower with larger A.",
         partial(lines.pan_against, settings=("pan.A",)), {"dataset": tuple(CENTRALIZED)},
         (Claim("best A of PAN+", "0", "best add A"), Claim("best A of PAN∘", "0", "best mul A")),
     ),
-    Exhibit(
+    PaperFigure(
         "ot", "Fusing two networks by optimal transport", "PANs make it slightly better.", fusion.draw,
         {"dataset": ("mnist", "cifar10"), "model": ("mlp", "vgg9"), "study.epochs": (20,)},
         (Claim("in the middle, OT with PANs minus OT without (points)", "slightly above 0", "middle"),),
     ),
-    Exhibit(
+    PaperFigure(
         "compare_gn", "BatchNorm and GroupNorm", "Only VGG11 gains from GroupNorm, most from one group.",
         partial(curves.variants, name=curves.norm_variant), scene("cifar10", "cifar100"),
         (Claim("best variant", "GN1 on VGG11", "best"),),
@@ -123,9 +123,9 @@ EXHIBITS = [
 ]  # fmt: skip
 
 
-def own_sweep(sweep: Sweep) -> Exhibit:
+def unlisted_figure(sweep: Sweep) -> PaperFigure:
     """A sweep that is none of the paper's: PANs off and on against the first setting with several values."""
     swept = [name for name in sweep.swept if name not in ("pan", "seed") and len(values_of(sweep.runs, name)) > 1]
     setting = swept[0] if swept else "algorithm"
     draw = partial(lines.pan_against if setting.startswith("pan.") else lines.off_on, settings=(setting,))
-    return Exhibit(sweep.name, f"Sweep {sweep.name}", "Not an exhibit of the paper.", draw, claims=(GAIN,))
+    return PaperFigure(sweep.name, f"Sweep {sweep.name}", "Not an exhibit of the paper.", draw, claims=(GAIN,))

@@ -14,7 +14,7 @@ WATCHED = ("status.json", "metrics.jsonl", "summary.json", "config.yaml", "parti
 Signature = tuple[object, ...]
 
 
-class Library:
+class RunCollection:
     def __init__(self, places: Sequence[Path]):
         self.places = places
         self._runs: dict[Path, tuple[Signature, Run]] = {}

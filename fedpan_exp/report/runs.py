@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedpan_exp.tracking.identity import NOT_SCIENCE, is_off
+from fedpan_exp.tracking.identity import NON_IDENTITY_KEYS, is_off
 from fedpan_exp.tracking.runs import Entry
 
 SIGNS = {"add": "PAN+", "mul": "PAN∘"}
@@ -49,9 +49,12 @@ class Run:
         return flatten(self.entry.settings) if isinstance(self.entry.settings, dict) else {}
 
     @cached_property
-    def science(self) -> dict[str, Any]:
+    def identity_config(self) -> dict[str, Any]:
         """The settings that decide its numbers, by dotted name; PANs off is one setting, whatever A and T."""
-        irrelevant = (*NOT_SCIENCE, *self.entry.note.get("irrelevant", ()))  # to any run, and to this one's study
+        irrelevant = (
+            *NON_IDENTITY_KEYS,
+            *self.entry.status_file.get("irrelevant", ()),
+        )  # to any run, and to this one's study
         kept = {name: value for name, value in self.settings.items() if not _belongs(name, irrelevant)}
         if self.is_off:
             kept = {name: value for name, value in kept.items() if not _belongs(name, ("pan",))} | {"pan.mode": "off"}
@@ -59,7 +62,7 @@ class Run:
 
     def key(self, *without: str) -> str:
         """Equal for runs that differ in nothing but these settings or groups."""
-        kept = {name: value for name, value in self.science.items() if not _belongs(name, without)}
+        kept = {name: value for name, value in self.identity_config.items() if not _belongs(name, without)}
         return json.dumps(kept, sort_keys=True, default=str)
 
     @property
@@ -118,9 +121,9 @@ class Run:
     @property
     def maker(self) -> str:
         """The version of the program that made it, and of torch."""
-        versions = self.entry.note.get("versions")
+        versions = self.entry.status_file.get("versions")
         versions = versions if isinstance(versions, dict) else {}
-        git = str(self.entry.note.get("git") or "")
+        git = str(self.entry.status_file.get("git") or "")
         commit = f" ({git[:7]}{'+changes' if git.endswith('+changes') else ''})" if git else ""
         return f"fedpan_exp {versions.get('fedpan_exp', '?')}{commit}, torch {versions.get('torch', '?')}"
 
@@ -128,9 +131,10 @@ class Run:
 def differing(runs: Iterable[Run], *without: str) -> dict[str, list[Any]]:
     """The settings in which runs differ, with their values in order of appearance."""
     runs = list(runs)
-    names = dict.fromkeys(name for run in runs for name in run.science if not _belongs(name, without))
+    names = dict.fromkeys(name for run in runs for name in run.identity_config if not _belongs(name, without))
     values = {
-        name: list({show(run.science.get(name)): run.science.get(name) for run in runs}.values()) for name in names
+        name: list({show(run.identity_config.get(name)): run.identity_config.get(name) for run in runs}.values())
+        for name in names
     }
     return {name: found for name, found in values.items() if len(found) > 1}
 

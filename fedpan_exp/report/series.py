@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from fedpan_exp.report.describe import telling
+from fedpan_exp.report.describe import distinguishing_keys
 from fedpan_exp.report.runs import VALUE, Run, show
 
 METRICS = ("global/test_acc", "global/test_loss", "train/loss", "clients/divergence", "local/post_acc")
@@ -19,7 +19,7 @@ CLIENTS = 100  # of a partition; more cannot be seen
 
 def for_page(runs: Sequence[Run], out: Path) -> dict[str, Any]:
     points = int(np.clip(POINTS / len(runs), 60, 400))
-    names = telling(runs, "seed", "pan")
+    names = distinguishing_keys(runs, "seed", "pan")
     settings = [*names, "pan.mode", "pan.A", "pan.T", "seed"]
     varying = [name for name in settings if len({show(run.setting(name)) for run in runs}) > 1]
     groups: dict[str, int] = {}

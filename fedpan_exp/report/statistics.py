@@ -10,7 +10,7 @@ from fedpan_exp.report.runs import VALUE, Run, differing
 
 
 @dataclass(frozen=True)
-class Cell:
+class SeedStats:
     """The runs that fall on one point: seeds of one setting, else there is no mean."""
 
     values: tuple[float, ...] = ()
@@ -31,10 +31,10 @@ class Cell:
         return float(np.std(self.values, ddof=1)) if self.n > 1 and not self.mixed else None
 
 
-def cell_of(runs: Sequence[Run], value: Callable[[Run], float | None] = Run.number) -> Cell:
+def seed_stats(runs: Sequence[Run], value: Callable[[Run], float | None] = Run.number) -> SeedStats:
     whole = [run for run in runs if run.whole and value(run) is not None]
     values = tuple(found for run in whole if (found := value(run)) is not None)
-    return Cell(values, len(runs) - len(whole), tuple(differing(whole, "seed")))
+    return SeedStats(values, len(runs) - len(whole), tuple(differing(whole, "seed")))
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Choice:
     """The best PAN of a setting: by the mean of the last five over the seeds that off and every PAN have in common."""
 
     pan: str  # off where no PAN was run
-    on: Cell
-    off: Cell
+    on: SeedStats
+    off: SeedStats
     gain: Paired | None
     runs: tuple[Run, ...]  # of the chosen PAN
     baselines: tuple[Run, ...]
@@ -59,23 +59,23 @@ def best_pan(runs: Sequence[Run], value: str = VALUE) -> Choice:
     shared = set.intersection(*({run.seed for run in there} for there in by_pan.values())) if by_pan else set()
     mixed = tuple(differing(whole, "seed", "pan"))
 
-    def cell(pan: str) -> Cell:
+    def cell(pan: str) -> SeedStats:
         there = [run for run in by_pan.get(pan, []) if run.seed in shared]
         values = tuple(number for run in there if (number := run.number(value)) is not None)
         left_out = sum(run.pan == pan for run in runs) - len(values)  # not whole, or of a seed that others lack
-        return Cell(values, left_out, mixed or tuple(differing(there, "seed")))
+        return SeedStats(values, left_out, mixed or tuple(differing(there, "seed")))
 
     tried = [pan for pan in by_pan if pan != "off"]
     best = max(tried, key=lambda pan: _rank(cell(pan)), default="off")
     chosen = tuple(run for run in by_pan.get(best, []) if run.seed in shared)
     baselines = tuple(run for run in by_pan.get("off", []) if run.seed in shared)
     gain = paired([*chosen, *baselines], value) if best != "off" else None
-    on = cell(best) if best != "off" else Cell((), len(runs) - len(whole), mixed)
+    on = cell(best) if best != "off" else SeedStats((), len(runs) - len(whole), mixed)
     return Choice(best, on, cell("off"), gain if gain and gain.n else None, chosen, baselines, len(tried))
 
 
 @dataclass(frozen=True)
-class Way:
+class CostToTarget:
     """What it took until the test accuracy reached the target."""
 
     rounds: float
@@ -83,7 +83,7 @@ class Way:
     seconds: float
 
 
-def way_to(run: Run, target: float) -> Way | None:
+def cost_to_target(run: Run, target: float) -> CostToTarget | None:
     """None for a run that never got there."""
     accuracy = run.floats("global/test_acc")
     if accuracy is None:
@@ -93,7 +93,7 @@ def way_to(run: Run, target: float) -> Way | None:
         return None
     until = slice(0, there[0] + 1)
     traffic = sum(_sum(run, name, until) for name in ("comm/up_bytes", "comm/down_bytes"))
-    return Way(float(run.columns["round"][there[0]]), traffic, _sum(run, "time/round_s", until))
+    return CostToTarget(float(run.columns["round"][there[0]]), traffic, _sum(run, "time/round_s", until))
 
 
 def _sum(run: Run, name: str, rows: slice) -> float:
@@ -101,5 +101,5 @@ def _sum(run: Run, name: str, rows: slice) -> float:
     return 0.0 if column is None else float(np.nansum(column[rows]))
 
 
-def _rank(cell: Cell) -> float:
+def _rank(cell: SeedStats) -> float:
     return -np.inf if cell.mean is None else cell.mean

@@ -5,7 +5,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedpan_exp.system.atomic_io import write_whole
+from fedpan_exp.system.atomic_io import atomic_write
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#666666"  # told apart by colour-blind readers too
 GREEN, PINK, SKY, AMBER, BLACK = "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000"
@@ -24,5 +24,5 @@ def tidy(axes: Axes) -> None:
 def save(figure: Figure, folder: Path, name: str) -> Path:
     figure.suptitle(folder.name, fontsize=9, color=GREY)
     path = folder / f"{name}.png"
-    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=150))
+    atomic_write(path, lambda temporary: figure.savefig(temporary, dpi=150))
     return path

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedpan_exp.report.pairing import Paired
-from fedpan_exp.report.statistics import Cell
+from fedpan_exp.report.statistics import SeedStats
 
 LATEX = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
@@ -16,7 +16,7 @@ LATEX = {
 
 
 @dataclass(frozen=True)
-class Amount:
+class MeanStd:
     """A number as a table shows it: with its deviation over n runs, or with the reason why there is none."""
 
     mean: float | None
@@ -34,24 +34,24 @@ class Amount:
         return mean + deviation + (f" ({self.note})" if self.note else "")
 
 
-Value = Amount | str | int | float | None
+Value = MeanStd | str | int | float | None
 
 
-def amount(cell: Cell, scale: float = 100, digits: int = 2) -> Amount:
+def mean_std(cell: SeedStats, scale: float = 100, digits: int = 2) -> MeanStd:
     """In percent, unless told otherwise."""
     note = f"{cell.left_out} left out" if cell.left_out else ""
     if cell.mixed:
         note = f"runs differ in {', '.join(cell.mixed[:3])}"
     mean = None if cell.mean is None else cell.mean * scale
-    return Amount(mean, None if cell.deviation is None else cell.deviation * scale, cell.n, note, digits)
+    return MeanStd(mean, None if cell.deviation is None else cell.deviation * scale, cell.n, note, digits)
 
 
-def gain(difference: Paired | None, scale: float = 100) -> Amount:
+def gain(difference: Paired | None, scale: float = 100) -> MeanStd:
     """In points, paired."""
     if difference is None or not difference.n:
-        return Amount(None, n=0)
+        return MeanStd(None, n=0)
     deviation = None if difference.deviation is None else difference.deviation * scale
-    return Amount(difference.mean * scale, deviation, difference.n, sign=True)
+    return MeanStd(difference.mean * scale, deviation, difference.n, sign=True)
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Table:
 
     def csv(self) -> str:
         """For programs: full precision; a column of amounts is three, mean, deviation and n."""
-        wide = [any(isinstance(row[i], Amount) for row in self.rows) for i in range(len(self.columns))]
+        wide = [any(isinstance(row[i], MeanStd) for row in self.rows) for i in range(len(self.columns))]
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(
@@ -89,7 +89,7 @@ class Table:
 
 
 def _spread(value: Value, wide: bool) -> list[Value]:
-    if isinstance(value, Amount):
+    if isinstance(value, MeanStd):
         return [value.mean, value.deviation, value.n]
     return [value, None, None] if wide else [value]
 

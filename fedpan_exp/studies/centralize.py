@@ -9,7 +9,7 @@ from fedpan_exp.studies.setup import accuracies
 from fedpan_exp.system.console import warn
 from fedpan_exp.system.signals import Stop
 from fedpan_exp.tracking.record import Record
-from fedpan_exp.training import Begun, Score, begun
+from fedpan_exp.training import Begun, EvalResult, begun
 
 
 @dataclass
@@ -25,10 +25,10 @@ class Centralize(Central):
             warn(f"the checkpoint {path} is passed over: records that belong to it are missing")
             path.unlink()
             earlier = Begun()
-        tested = [line["global/test_acc"] for line in record.begin(keep=earlier.records)]
+        tested = [line["global/test_acc"] for line in record.start(keep=earlier.records)]
         began = time.perf_counter()
 
-        def note(epoch: int, loss: float, score: Score) -> None:
+        def note(epoch: int, loss: float, score: EvalResult) -> None:
             nonlocal began
             metrics = {"global/test_acc": score.accuracy, "global/test_loss": score.loss, "train/loss": loss}
             record.write(epoch, {**metrics, "time/round_s": time.perf_counter() - began})

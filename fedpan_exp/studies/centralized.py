@@ -11,16 +11,16 @@ import torch
 from torch import Tensor
 
 from fedpan_exp.config import Experiment
-from fedpan_exp.data import Clients, Images
-from fedpan_exp.models import Network, initialise
+from fedpan_exp.data import Clients, ImageTensors
+from fedpan_exp.models import Network, authors_init
 from fedpan_exp.studies.setup import describe_network, load, make_trainer
 from fedpan_exp.studies.study import Study
-from fedpan_exp.system.console import Job, console, say, warn
+from fedpan_exp.system.console import ProgressBar, console, print_status, warn
 from fedpan_exp.system.errors import require, require_choice
-from fedpan_exp.system.rng import stream
+from fedpan_exp.system.rng import rng
 from fedpan_exp.system.signals import Stop
 from fedpan_exp.tracking.record import CHECKPOINT, Record
-from fedpan_exp.training import Classifier, Epochs, Keeper, LocalTrainer, Score, Training, begun, train
+from fedpan_exp.training import Classifier, Epochs, EvalResult, Keeper, LocalTrainer, Training, begun, train
 
 ADAM_LR = 3e-4  # the paper's
 
@@ -43,7 +43,7 @@ class Central(Study):
         require(self.B >= 1, "study.B", "at least 1", self.B)
 
     def check(self, experiment: Experiment) -> None:
-        if experiment.outline().has_batch_norm:
+        if experiment.meta_network().has_batch_norm:
             require(self.B >= 2, "study.B", "at least 2 for a network with BatchNorm", self.B)
 
     def training(self, usual: Training) -> Training:
@@ -58,14 +58,14 @@ class Site:
 
     experiment: Experiment
     clients: Clients  # one with all the data, or several with a part each
-    test: Images
+    test: ImageTensors
     judge: LocalTrainer
 
     @property
     def twin(self) -> Network:
         return self.judge.net.net
 
-    def score(self, state: Mapping[str, Tensor]) -> Score:
+    def score(self, state: Mapping[str, Tensor]) -> EvalResult:
         self.twin.load_state_dict(state)
         return self.judge.evaluate(self.test)
 
@@ -75,7 +75,7 @@ class Site:
         self.twin.load_state_dict(state)
         self.twin.eval()
         batches = self.test.x.split(self.judge.evaluation_batch(self.test))
-        return torch.cat([self.judge.net(self.judge.pixels.clean(x)) for x in batches])
+        return torch.cat([self.judge.net(self.judge.transform.normalize(x)) for x in batches])
 
 
 def make_site(experiment: Experiment, parts: int = 1) -> Site:
@@ -83,16 +83,16 @@ def make_site(experiment: Experiment, parts: int = 1) -> Site:
     describe_network(experiment, twin)
     data = load(experiment)
     judge = make_trainer(experiment, twin)
-    order = torch.randperm(len(data.train), generator=stream(experiment.seed, "parts"))
+    order = torch.randperm(len(data.train), generator=rng(experiment.seed, "parts"))
     device, B = judge.fabric.device, experiment.study.B
-    clients = Clients(data.train.to(device), judge.pixels, order.tensor_split(parts), 0.0, experiment.seed)
+    clients = Clients(data.train.to(device), judge.transform, order.tensor_split(parts), 0.0, experiment.seed)
     if judge.has_batch_norm and any(len(part) % B == 1 for part in clients.train):
         warn("the last batch of an epoch has one sample; it is skipped, because of BatchNorm")
     return Site(experiment, clients, data.test.to(device), judge)
 
 
 def hold(experiment: Experiment, record: Record) -> None:
-    record.hold()
+    record.lock()
     if experiment.rerun:
         shutil.rmtree(record.folder / CHECKPOINT, ignore_errors=True)
 
@@ -106,29 +106,29 @@ def train_network(
     record: Record,
     stop: Stop,
     k: int = 0,
-    note: Callable[[int, float, Score], None] = lambda epoch, loss, score: None,
+    note: Callable[[int, float, EvalResult], None] = lambda epoch, loss, score: None,
 ) -> dict[str, Tensor]:
     """A network of its own on the k-th part of the data, tested after every epoch, which `note` hears of."""
     experiment, settings = site.experiment, site.experiment.study
     training, path = settings.training(experiment.training), checkpoint_of(record, k)
     net = experiment.network()
     if k:
-        initialise(net, stream(experiment.seed, "weights", k))
+        authors_init(net, rng(experiment.seed, "weights", k))
     done = begun(path).epochs
-    batches = Epochs(site.clients, k, settings.B, site.judge.has_batch_norm, stop, record.beat)
+    batches = Epochs(site.clients, k, settings.B, site.judge.has_batch_norm, stop, record.heartbeat)
     which = f"network {k + 1} of {len(site.clients)}, " if len(site.clients) > 1 else ""
     how = f"{settings.optimizer}, lr {training.lr:g}, {settings.epochs} epochs of {len(batches):,} batches"
-    say("training", which + how)
+    print_status("training", which + how)
     if done:
-        say("resume", f"after epoch {done}, from its checkpoint")
-    progress = None if console.is_terminal else Job(settings.epochs, None, "train", settings.epochs, done)
+        print_status("resume", f"after epoch {done}, from its checkpoint")
+    progress = None if console.is_terminal else ProgressBar(settings.epochs, None, "train", settings.epochs, done)
 
     def tell(epoch: int, loss: float) -> dict[str, float]:
         score = site.score(net.state_dict())
         note(epoch, loss, score)
         if progress:
             progress.advance()
-            progress.note(f"epoch {epoch}/{settings.epochs}  loss {loss:.4f}  accuracy {score.accuracy:.2%}")
+            progress.describe(f"epoch {epoch}/{settings.epochs}  loss {loss:.4f}  accuracy {score.accuracy:.2%}")
         return {"loss": loss, "accuracy": score.accuracy}
 
     keeper = Keeper(path, tell, lambda: record.position)

@@ -9,7 +9,7 @@ from fedpan_exp.config import Experiment
 from fedpan_exp.models import Pan, PositionEncoding, encodings
 from fedpan_exp.studies.study import Study
 from fedpan_exp.system.atomic_io import write_json
-from fedpan_exp.system.console import console, say, warn
+from fedpan_exp.system.console import console, print_status, warn
 from fedpan_exp.system.signals import Stop
 from fedpan_exp.tracking.record import Record
 
@@ -35,9 +35,9 @@ class Doctor(Study):
     def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
         found = encodings(experiment.build(experiment.pan))
         rows = [examine(encoding) for encoding in found]
-        record.begin()
-        for turn, row in enumerate(rows, start=1):
-            record.write(turn, row)
+        record.start()
+        for number, row in enumerate(rows, start=1):
+            record.write(number, row)
         neutral = 0.0 if experiment.pan.mode == "add" else 1.0
         values = {encoding.layer: encoding.values.tolist() for encoding in found}
         write_json(record.folder / "encodings.json", {"neutral": neutral, "values": values})
@@ -89,7 +89,7 @@ def show_advice(rows: list[dict[str, Any]]) -> None:
     console.print()
     for advice in dict.fromkeys(row["advice"] for row in rows):
         layers = [row["layer"] for row in rows if row["advice"] == advice]
-        say("advice", f"{' '.join(layers) if len(layers) < len(rows) else 'all layers'}: {advice}")
+        print_status("advice", f"{' '.join(layers) if len(layers) < len(rows) else 'all layers'}: {advice}")
 
 
 def warn_of_amplitude(pan: Pan) -> None:

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fedpan_exp.algorithms import Server
+from fedpan_exp.algorithms import ServerState
 from fedpan_exp.config import Experiment
-from fedpan_exp.federation import Checkpoints, Memories, count_ranks, federate
+from fedpan_exp.federation import Checkpoints, ClientStates, count_ranks, federate
 from fedpan_exp.probes import PROBES, make_probes, measure
-from fedpan_exp.studies.setup import World, accuracies, make_world, note_partition, note_users
+from fedpan_exp.studies.setup import FederatedSetup, accuracies, set_up, write_partition, write_users
 from fedpan_exp.studies.study import Study
-from fedpan_exp.system.console import job, say
+from fedpan_exp.system.console import print_status, progress_bar
 from fedpan_exp.system.signals import Interrupted, Stop
 from fedpan_exp.tracking.record import CHECKPOINT, Record
 
@@ -22,47 +22,47 @@ class Federate(Study):
     name: str = "federate"
 
     def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
-        train_globally(experiment, make_world(experiment), record, stop)
+        run_federated(experiment, set_up(experiment), record, stop)
 
 
 class Trained(NamedTuple):
-    server: Server
+    server: ServerState
     summary: dict[str, float]
 
 
-def train_globally(experiment: Experiment, world: World, record: Record, stop: Stop) -> Trained:
+def run_federated(experiment: Experiment, world: FederatedSetup, record: Record, stop: Stop) -> Trained:
     """All rounds, from the last checkpoint on; the network holds the global model afterwards."""
     scene, trainer, clients = experiment.fl_scene, world.trainer, world.clients
     probes = make_probes(experiment.probes, trainer, clients, world.test)
 
-    record.hold()
+    record.lock()
     checkpoints = Checkpoints(record.folder / CHECKPOINT, record.name, experiment.checkpoint)
-    memories = Memories(checkpoints.memories, on_disk=scene.client_memory == "disk")
+    states = ClientStates(checkpoints.states, on_disk=scene.client_memory == "disk")
     if experiment.rerun:
         checkpoints.clear()
-    resume = checkpoints.latest(memories, record.position, trainer.fabric.device)
-    records = record.begin(keep=resume.records if resume else 0)
-    note_users(record, world.data)
-    note_partition(record, world.data, world.split, experiment.dataset.classes)
-    rounds = resume.turn if resume else 0
+    resume = checkpoints.latest(states, record.position, trainer.fabric.device)
+    records = record.start(keep=resume.records if resume else 0)
+    write_users(record, world.data)
+    write_partition(record, world.data, world.split, experiment.dataset.classes)
+    rounds = resume.round_idx if resume else 0
     if resume:
         server = resume.server
-        say("resume", f"after round {rounds}, from its checkpoint")
+        print_status("resume", f"after round {rounds}, from its checkpoint")
 
-    invited = scene.invited(len(clients))
-    ranks = count_ranks(experiment.ranks, invited, trainer.fabric.device)
+    cohort_size = scene.cohort_size(len(clients))
+    ranks = count_ranks(experiment.ranks, cohort_size, trainer.fabric.device)
     if ranks > 1:
-        say("ranks", f"{ranks} processes with a thread each share the clients of a round")
-    with job("federate", scene.H * invited, done=rounds * invited) as progress:
+        print_status("ranks", f"{ranks} processes with a thread each share the clients of a round")
+    with progress_bar("federate", scene.H * cohort_size, done=rounds * cohort_size) as progress:
 
         def track(chosen: list[int]) -> Iterator[int]:
             for k in progress.track(chosen):
-                record.beat()
+                record.heartbeat()
                 yield k
 
-        algorithm, seed, keeps = experiment.algorithm, experiment.seed, experiment.probes_at
+        algorithm, seed, snapshot_at = experiment.algorithm, experiment.seed, experiment.probes_at
         run = federate(
-            algorithm, trainer, clients, scene, seed, track, memories, resume, stop, world.test, ranks, keeps
+            algorithm, trainer, clients, scene, seed, track, states, resume, stop, world.test, ranks, snapshot_at
         )
         try:
             for this in run:
@@ -75,11 +75,11 @@ def train_globally(experiment: Experiment, world: World, record: Record, stop: S
                 record.write(rounds, metrics)
                 records.append({"round": rounds, **metrics})
                 if checkpoints.is_due(rounds):
-                    checkpoints.save(rounds, server, memories, record.position)
-                progress.note(f"round {rounds}/{scene.H}  {describe(records)}")
+                    checkpoints.save(rounds, server, states, record.position)
+                progress.describe(f"round {rounds}/{scene.H}  {describe(records)}")
         except Interrupted as interruption:
-            if interruption.politely and rounds:
-                checkpoints.save(rounds, server, memories, record.position)
+            if interruption.cleanly and rounds:
+                checkpoints.save(rounds, server, states, record.position)
             raise
         finally:  # a run that ends early has a summary too
             came_out = summary(records, experiment.target_acc)

@@ -11,9 +11,9 @@ from fedpan_exp.alignment.permutation_spec import permute
 from fedpan_exp.config import Experiment
 from fedpan_exp.models import POSITIONS, activations
 from fedpan_exp.studies.centralized import Central, Site, hold, make_site, train_network
-from fedpan_exp.system.console import job
+from fedpan_exp.system.console import progress_bar
 from fedpan_exp.system.errors import require, require_choice
-from fedpan_exp.system.rng import stream
+from fedpan_exp.system.rng import rng
 from fedpan_exp.system.signals import Stop
 from fedpan_exp.tracking.record import Record
 
@@ -47,46 +47,46 @@ class Fusion(Central):
         images = len(site.clients.images)
         require(self.samples <= images, "study.samples", f"at most {images:,}, as many as there are", self.samples)
         hold(experiment, record)
-        record.begin()
+        record.start()
         a, b = (train_network(site, record, stop, k) for k in (0, 1))
         device = site.judge.fabric.device
         a, b = ({name: tensor.to(device) for name, tensor in state.items()} for state in (a, b))
         aligned = self.align(site, a, b)
         found = {}
-        with job("fuse", len(self.mu)) as progress:
-            for number, mu in enumerate(progress.track(stop.heed(self.mu)), start=1):
+        with progress_bar("fuse", len(self.mu)) as progress:
+            for number, mu in enumerate(progress.track(stop.interruptible(self.mu)), start=1):
                 accuracies = {
                     "avg_acc": site.score(interpolate(a, b, mu)).accuracy,
                     "ot_acc": site.score(interpolate(a, aligned, mu)).accuracy,
                 }
                 record.write(number, {"mu": mu, **accuracies})
                 found[mu] = accuracies
-                progress.note(f"mu {mu:g}  Avg {accuracies['avg_acc']:.2%}  OT+Avg {accuracies['ot_acc']:.2%}")
+                progress.describe(f"mu {mu:g}  Avg {accuracies['avg_acc']:.2%}  OT+Avg {accuracies['ot_acc']:.2%}")
         middle = found[min(found, key=lambda mu: abs(mu - 0.5))]
         record.summarise({"summary/avg_middle": middle["avg_acc"], "summary/ot_middle": middle["ot_acc"]})
 
     def align(self, site: Site, a: State, b: State) -> State:
         """b with its neurons where a has theirs."""
-        layout, seed = site.twin.layout, site.experiment.seed
+        spec, seed = site.twin.permutation_spec, site.experiment.seed
         costs: dict[str, Tensor] = {}  # between a's neurons and those that b will have in their places
         if self.by == "weights":
-            orders = match_weights(a, b, layout, stream(seed, "matching"))
-            matched = permute(b, layout, orders)
-            for group in layout.sizes:
-                costs[group] = distances(*(weights_of_neurons(state, layout, group) for state in (a, matched)))
+            orders = match_weights(a, b, spec, rng(seed, "matching"))
+            matched = permute(b, spec, orders)
+            for group in spec.sizes:
+                costs[group] = distances(*(weights_of_neurons(state, spec, group) for state in (a, matched)))
         else:
             images, orders = site.clients.images, {}
-            drawn = torch.randperm(len(images), generator=stream(seed, "aligned on"))[: self.samples]
-            x = site.judge.pixels.clean(images.x[drawn.to(images.x.device)])
-            for group in layout.sizes:  # one at a time: the maps of all layers together may be too large
+            drawn = torch.randperm(len(images), generator=rng(seed, "aligned on"))[: self.samples]
+            x = site.judge.transform.normalize(images.x[drawn.to(images.x.device)])
+            for group in spec.sizes:  # one at a time: the maps of all layers together may be too large
                 apart = distances(*(self._activations(site, state, x, group) for state in (a, b)))
-                orders[group] = assign(-apart, layout.sections[group])
+                orders[group] = assign(-apart, spec.sections[group])
                 costs[group] = apart[:, orders[group].to(apart.device)]
-            matched = permute(b, layout, orders)
+            matched = permute(b, spec, orders)
         if self.transport == "hard":
             return matched
-        plans = {group: sinkhorn(cost, self.epsilon, layout.sections[group]) for group, cost in costs.items()}
-        return transport(matched, layout, plans)
+        plans = {group: sinkhorn(cost, self.epsilon, spec.sections[group]) for group, cost in costs.items()}
+        return transport(matched, spec, plans)
 
     def _activations(self, site: Site, state: State, x: Tensor, group: str) -> Tensor:
         site.twin.load_state_dict(state)

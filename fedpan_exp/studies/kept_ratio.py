@@ -11,9 +11,9 @@ from fedpan_exp.config import Experiment
 from fedpan_exp.studies.repeats import summed_up
 from fedpan_exp.studies.study import Study
 from fedpan_exp.system.atomic_io import write_json
-from fedpan_exp.system.console import job
+from fedpan_exp.system.console import progress_bar
 from fedpan_exp.system.errors import require, require_each
-from fedpan_exp.system.rng import stream
+from fedpan_exp.system.rng import rng
 from fedpan_exp.system.signals import Stop
 from fedpan_exp.tracking.record import Record
 
@@ -41,18 +41,18 @@ class KeptRatio(Study):
         require_each("study.N_sf", self.N_sf, rule, lambda N_sf: 0 <= N_sf <= self.steps)
 
     def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
-        record.begin()
+        record.start()
         seed = experiment.seed
-        order = shuffled_order(self.neurons, VISITS_P_SF, stream(seed, "permutation matrix"))
+        order = shuffled_order(self.neurons, VISITS_P_SF, rng(seed, "permutation matrix"))
         write_json(record.folder / "order.json", {"P_sf": VISITS_P_SF, "order": order.tolist()})
         shuffles = [{"P_sf": P_sf} for P_sf in self.P_sf]
         visits = [{"N_sf": N_sf, "P_sf": VISITS_P_SF} for N_sf in self.N_sf]
         summary = {}
-        with job("kept_ratio", len(shuffles) + len(visits)) as progress:
-            for turn, at in enumerate(progress.track([*shuffles, *visits]), start=1):
-                draws = stream(seed, "shuffles", str(at))
+        with progress_bar("kept_ratio", len(shuffles) + len(visits)) as progress:
+            for row, at in enumerate(progress.track([*shuffles, *visits]), start=1):
+                draws = rng(seed, "shuffles", str(at))
                 kept = summed_up("kept", [share_in_place(self._order(draws, **at)) for _ in range(self.repeats)])
-                record.write(turn, {**at, **kept})
+                record.write(row, {**at, **kept})
                 if "N_sf" in at:
                     summary[f"summary/kept_N_sf_{at['N_sf']:g}"] = kept["kept"]
         record.summarise(summary)

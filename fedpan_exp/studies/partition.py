@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedpan_exp.config import Experiment
-from fedpan_exp.studies.setup import load_and_split, note_partition, note_users
+from fedpan_exp.studies.setup import load_and_split, write_partition, write_users
 from fedpan_exp.studies.study import Study
 from fedpan_exp.system.signals import Stop
 from fedpan_exp.tracking.record import Record
@@ -25,9 +25,9 @@ class Partition(Study):
 
     def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
         data, split = load_and_split(experiment)
-        record.begin()
-        note_users(record, data)
-        counts = note_partition(record, data, split, experiment.dataset.classes)
+        record.start()
+        write_users(record, data)
+        counts = write_partition(record, data, split, experiment.dataset.classes)
         sizes = counts.sum(1).float()
         labels = (counts > 0).sum(1).float()
         record.summarise(

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from fedpan_exp.config import Experiment
-from fedpan_exp.data import Clients, Data, Images, Split, split
-from fedpan_exp.models import Network, encodings, silent_layers
+from fedpan_exp.data import Clients, DatasetSplits, ImageTensors, Split, split
+from fedpan_exp.models import Network, encodings, inactive_layers
 from fedpan_exp.system.atomic_io import write_json, write_text
-from fedpan_exp.system.console import say, warn
+from fedpan_exp.system.console import print_status, warn
 from fedpan_exp.system.errors import ConfigError
 from fedpan_exp.tracking.record import Record
 from fedpan_exp.training import Classifier, LocalTrainer
@@ -18,28 +18,32 @@ from fedpan_exp.training import Classifier, LocalTrainer
 LAST = 5  # the paper reports the mean accuracy of the last five rounds
 
 
-def load(experiment: Experiment) -> Data:
+def load(experiment: Experiment) -> DatasetSplits:
     data = experiment.dataset.load(experiment.seed)
     drawn = f", of {len(data.users):,} users" if data.users else ""
-    say("data", f"{experiment.dataset.name}: {len(data.train):,} training and {len(data.test):,} test images{drawn}")
+    print_status(
+        "data", f"{experiment.dataset.name}: {len(data.train):,} training and {len(data.test):,} test images{drawn}"
+    )
     return data
 
 
-def load_and_split(experiment: Experiment) -> tuple[Data, Split]:
+def load_and_split(experiment: Experiment) -> tuple[DatasetSplits, Split]:
     data = load(experiment)
     scene = experiment.fl_scene
     parts = split(data.train.y, scene.rule(), experiment.seed, data.train.users)
-    say("clients", f"{describe_split(parts)}, {scene.partition}; {scene.invited(len(parts.parts))} a round")
+    print_status(
+        "clients", f"{describe_split(parts)}, {scene.partition}; {scene.cohort_size(len(parts.parts))} a round"
+    )
     return data, parts
 
 
-def note_users(record: Record, data: Data) -> None:
+def write_users(record: Record, data: DatasetSplits) -> None:
     """Who the clients are, where the dataset knows."""
     if data.users:
         write_json(record.folder / "users.json", {"users": data.users})
 
 
-def note_partition(record: Record, data: Data, split: Split, classes: int) -> Tensor:
+def write_partition(record: Record, data: DatasetSplits, split: Split, classes: int) -> Tensor:
     """partition.csv: how many samples of each label each client has; returned as [clients, classes]."""
     counts = torch.stack([data.train.y[part].bincount(minlength=classes) for part in split.parts])
     header = ["client", "samples", *(f"label_{label}" for label in range(classes))]
@@ -62,33 +66,35 @@ def accuracies(tested: Sequence[float]) -> dict[str, float]:
 
 
 @dataclass
-class World:
+class FederatedSetup:
     """What a federation takes."""
 
-    data: Data
+    data: DatasetSplits
     split: Split
     trainer: LocalTrainer
     clients: Clients
-    test: Images
+    test: ImageTensors
 
 
-def make_world(experiment: Experiment) -> World:
+def set_up(experiment: Experiment) -> FederatedSetup:
     """The network, the data spread over clients, and the trainer, with a word on each."""
     scene, net = experiment.fl_scene, experiment.network()
     describe_network(experiment, net)
     data, split = load_and_split(experiment)
     trainer = make_trainer(experiment, net)
     device = trainer.fabric.device
-    clients = Clients(data.train.to(device), trainer.pixels, split.parts, scene.local_test, experiment.seed)
+    clients = Clients(data.train.to(device), trainer.transform, split.parts, scene.local_test, experiment.seed)
     if trainer.has_batch_norm:
         check_batch_norm([len(part) for part in clients.train], scene.B)
-    return World(data, split, trainer, clients, data.test.to(device))
+    return FederatedSetup(data, split, trainer, clients, data.test.to(device))
 
 
 def make_trainer(experiment: Experiment, net: Network) -> LocalTrainer:
     fabric = experiment.fabric.make()
-    say("device", f"{fabric.device}, {torch.get_num_threads()} threads, precision {experiment.fabric.precision}")
-    return LocalTrainer(fabric, Classifier(net, experiment.training), experiment.dataset.pixels(fabric.device))
+    print_status(
+        "device", f"{fabric.device}, {torch.get_num_threads()} threads, precision {experiment.fabric.precision}"
+    )
+    return LocalTrainer(fabric, Classifier(net, experiment.training), experiment.dataset.transform(fabric.device))
 
 
 def describe_split(split: Split) -> str:
@@ -106,13 +112,13 @@ def describe_split(split: Split) -> str:
 def describe_network(experiment: Experiment, net: Network) -> None:
     pan = experiment.pan
     weights = sum(p.numel() for p in net.parameters())
-    silent = {} if pan.is_off else silent_layers(net)
-    hushed = [layer for layers in silent.values() for layer in layers]
-    speaking = [e.layer for e in encodings(net) if e.layer not in hushed]
+    silent = {} if pan.is_off else inactive_layers(net)
+    inactive = [layer for layers in silent.values() for layer in layers]
+    active = [e.layer for e in encodings(net) if e.layer not in inactive]
     whose = {"shared": "", "own": "; each client its own", "partial": f"; {pan.own_share:.0%} each client's own"}
-    layers = " ".join(speaking) or "no layer"
+    layers = " ".join(active) or "no layer"
     on = f"PANs {pan.mode}, A={pan.A:g}, T={pan.T:g}, on {layers}{whose[pan.per_client]}"
-    say("network", f"{experiment.model.name}, {weights:,} weights; {'PANs off' if pan.is_off else on}")
+    print_status("network", f"{experiment.model.name}, {weights:,} weights; {'PANs off' if pan.is_off else on}")
     if silent:
         layers = "; ".join(f"{' '.join(names)} ({reason})" for reason, names in silent.items())
         warn(f"pan.A={pan.A:g}, but the position encoding has no effect on {layers}")

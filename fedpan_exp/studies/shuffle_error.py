@@ -12,16 +12,16 @@ from fedpan_exp.alignment.permutation_spec import permute
 from fedpan_exp.alignment.shuffle import shuffled_orders
 from fedpan_exp.alignment.shuffle_error import shuffle_error
 from fedpan_exp.config import Experiment
-from fedpan_exp.models import ENCODINGS, Pan, initialise, initialise_keeping_scale
+from fedpan_exp.models import ENCODINGS, Pan, authors_init, he_init
 from fedpan_exp.studies.repeats import summed_up
 from fedpan_exp.studies.study import Study
-from fedpan_exp.system.console import job, say
+from fedpan_exp.system.console import print_status, progress_bar
 from fedpan_exp.system.errors import require, require_choice, require_each
-from fedpan_exp.system.rng import stream
+from fedpan_exp.system.rng import rng
 from fedpan_exp.system.signals import Stop
 from fedpan_exp.tracking.record import Record
 
-INITIALISATIONS = {"he": initialise_keeping_scale, "authors": initialise}
+INITIALISATIONS = {"he": he_init, "authors": authors_init}
 
 
 @dataclass
@@ -54,28 +54,32 @@ class ShuffleError(Study):
         """Every setting meets the same weights, input and permutations."""
         seed, device = experiment.seed, experiment.fabric.make().device
         net = experiment.build(Pan())
-        INITIALISATIONS[self.initialisation](net, stream(seed, "weights"))
+        INITIALISATIONS[self.initialisation](net, rng(seed, "weights"))
         state = net.to(device).state_dict()
-        x = torch.randn(self.samples, *experiment.dataset.shape, generator=stream(seed, "random input")).to(device)
-        orders = [shuffled_orders(net.layout, self.P_sf, stream(seed, "shuffle", i)) for i in range(self.repeats)]
-        shuffled = [permute(state, net.layout, order) for order in orders]
+        x = torch.randn(self.samples, *experiment.dataset.shape, generator=rng(seed, "random input")).to(device)
+        orders = [
+            shuffled_orders(net.permutation_spec, self.P_sf, rng(seed, "shuffle", i)) for i in range(self.repeats)
+        ]
+        shuffled = [permute(state, net.permutation_spec, order) for order in orders]
         plain = functional_call(net.eval(), state, x)
-        say("output", f"of the plain network: {(plain.norm(dim=1) / plain.shape[1]).mean():.3g}, as the error counts")
+        print_status(
+            "output", f"of the plain network: {(plain.norm(dim=1) / plain.shape[1]).mean():.3g}, as the error counts"
+        )
 
-        record.begin()
+        record.start()
         records: list[dict[str, Any]] = []
         grid: list[dict[str, Any]] = [
             {"mode": mode, "A": A, "T": T} for mode in self.modes for T in self.T for A in self.A
         ]
-        with job("shuffle_error", len(grid)) as progress:
-            for turn, at in enumerate(progress.track(grid), start=1):
+        with progress_bar("shuffle_error", len(grid)) as progress:
+            for row, at in enumerate(progress.track(grid), start=1):
                 aware = experiment.build(Pan(**at, encoding=self.encoding)).to(device).eval()  # BatchNorm, too
                 before = functional_call(aware, state, x)
                 errors = [shuffle_error(functional_call(aware, moved, x), before) for moved in shuffled]
                 records.append({**at, **summed_up("error", errors)})
-                record.write(turn, records[-1])
-                record.beat()
-                progress.note(f"{at['mode']} A={at['A']:g} T={at['T']:g}  error {records[-1]['error']:.3g}")
+                record.write(row, records[-1])
+                record.heartbeat()
+                progress.describe(f"{at['mode']} A={at['A']:g} T={at['T']:g}  error {records[-1]['error']:.3g}")
         record.summarise(powers(records, self.T[0]))
 
 

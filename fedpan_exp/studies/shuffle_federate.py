@@ -10,10 +10,10 @@ from fedpan_exp.alignment.permutation_spec import permute
 from fedpan_exp.alignment.shuffle import shuffled_orders
 from fedpan_exp.config import Experiment
 from fedpan_exp.data import Batch, Clients
-from fedpan_exp.studies.federate import Federate, train_globally
-from fedpan_exp.studies.setup import make_world
+from fedpan_exp.studies.federate import Federate, run_federated
+from fedpan_exp.studies.setup import set_up
 from fedpan_exp.system.errors import require
-from fedpan_exp.system.rng import stream
+from fedpan_exp.system.rng import rng
 from fedpan_exp.system.signals import Stop
 from fedpan_exp.tracking.record import Record
 from fedpan_exp.training import LocalTrainer
@@ -32,9 +32,9 @@ class ShuffleFederate(Federate):
         require(0 <= self.P_sf <= 1, "study.P_sf", "in [0, 1]", self.P_sf)
 
     def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
-        world = make_world(experiment)
+        world = set_up(experiment)
         clients = ShufflingClients(world.clients, world.trainer, self.N_sf, self.P_sf)
-        train_globally(experiment, replace(world, clients=clients), record, stop)
+        run_federated(experiment, replace(world, clients=clients), record, stop)
 
 
 class ShufflingClients(Clients):
@@ -44,11 +44,11 @@ class ShufflingClients(Clients):
         vars(self).update(vars(clients))  # the same data
         self.trainer, self.N_sf, self.P_sf = trainer, N_sf, P_sf
 
-    def batches(self, k: int, turn: int, E: int, B: int, skip_single: bool = False) -> Iterator[Batch]:
+    def batches(self, k: int, round_idx: int, E: int, B: int, skip_single: bool = False) -> Iterator[Batch]:
         """With probability N_sf / r_k, r_k the steps of the visit; so at most once a step."""
-        generator = stream(self.seed, "shuffle", turn, k)
+        generator = rng(self.seed, "shuffle", round_idx, k)
         r_k = E * math.ceil(self.samples(k) / B)
-        for batch in super().batches(k, turn, E, B, skip_single):
+        for batch in super().batches(k, round_idx, E, B, skip_single):
             if torch.rand((), generator=generator).item() < self.N_sf / r_k:
                 shuffle(self.trainer, self.P_sf, generator)
             yield batch
@@ -62,7 +62,7 @@ def shuffle(trainer: LocalTrainer, P_sf: float, generator: torch.Generator) -> N
     server averages by position, and a misplaced neuron is one that it and they take for another.
     """
     net = trainer.net.net
-    orders = shuffled_orders(net.layout, P_sf, generator)
+    orders = shuffled_orders(net.permutation_spec, P_sf, generator)
     for tensors in (net.state_dict(), trainer.momenta()):
-        for name, moved in permute(tensors, net.layout, orders).items():
+        for name, moved in permute(tensors, net.permutation_spec, orders).items():
             tensors[name].copy_(moved)

@@ -13,9 +13,9 @@ from fedpan_exp.config import Experiment
 from fedpan_exp.studies.centralized import Central, hold, make_site, train_network
 from fedpan_exp.studies.repeats import summed_up
 from fedpan_exp.studies.weights import weights_of
-from fedpan_exp.system.console import job, say
+from fedpan_exp.system.console import print_status, progress_bar
 from fedpan_exp.system.errors import require
-from fedpan_exp.system.rng import stream
+from fedpan_exp.system.rng import rng
 from fedpan_exp.system.signals import Stop
 from fedpan_exp.tracking.record import Record
 
@@ -37,30 +37,30 @@ class ShuffleTest(Central):
 
     def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
         site = make_site(experiment)
-        layout = site.twin.layout
+        spec = site.twin.permutation_spec
         given = weights_of(Path(self.weights), record.settings, site.twin) if self.weights else None
         hold(experiment, record)
-        record.begin()
+        record.start()
         state = given or train_network(site, record, stop)
         record.save_weights(state)
         device = site.judge.fabric.device
         state = {name: tensor.to(device) for name, tensor in state.items()}
         outputs = site.logits(state)
         right = _accuracy(outputs, site.test.y)
-        say("trained", f"test accuracy {right:.2%} before its neurons are shuffled")
+        print_status("trained", f"test accuracy {right:.2%} before its neurons are shuffled")
         record.summarise({"summary/test_acc": right})
-        with job("shuffle", len(self.P_sf) * self.repeats) as progress:
+        with progress_bar("shuffle", len(self.P_sf) * self.repeats) as progress:
             for number, P_sf in enumerate(self.P_sf, start=1):
                 accuracies, errors = [], []
-                for repeat in progress.track(stop.heed(range(self.repeats))):
-                    orders = shuffled_orders(layout, P_sf, stream(experiment.seed, "shuffle", repeat))
-                    shuffled = site.logits(permute(state, layout, orders))
+                for repeat in progress.track(stop.interruptible(range(self.repeats))):
+                    orders = shuffled_orders(spec, P_sf, rng(experiment.seed, "shuffle", repeat))
+                    shuffled = site.logits(permute(state, spec, orders))
                     accuracies.append(_accuracy(shuffled, site.test.y))
                     errors.append(shuffle_error(shuffled, outputs))
-                    record.beat()
+                    record.heartbeat()
                 found = {**summed_up("test_acc", accuracies), "error": fmean(errors)}
                 record.write(number, {"P_sf": P_sf, **found})
-                progress.note(f"P_sf {P_sf:g}  accuracy {found['test_acc']:.2%}  error {found['error']:.4g}")
+                progress.describe(f"P_sf {P_sf:g}  accuracy {found['test_acc']:.2%}  error {found['error']:.4g}")
 
 
 def _accuracy(logits: Tensor, y: Tensor) -> float:

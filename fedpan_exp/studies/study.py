@@ -14,7 +14,7 @@ class Study(ABC):
     def check(self, experiment: Experiment) -> None:
         """Refuse what does not go together, before anything is run: in a sweep, before its first job."""
         if "model" not in self.irrelevant:
-            experiment.outline()  # refuses a network that cannot be built
+            experiment.meta_network()  # refuses a network that cannot be built
 
     @abstractmethod
     def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:

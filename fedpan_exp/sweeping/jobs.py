@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from fedpan_exp import config
 from fedpan_exp.config import Experiment
 from fedpan_exp.config.hydra_errors import HYDRA_ERRORS, one_line
-from fedpan_exp.system.console import job
+from fedpan_exp.system.console import progress_bar
 from fedpan_exp.system.errors import ConfigError, UserError
 from fedpan_exp.system.paths import CONF
 from fedpan_exp.tracking.record import Record
@@ -114,9 +114,9 @@ def _with_a_bar(overrides: list[list[str]]) -> Iterator[list[str]]:
     if len(overrides) < WORTH_A_BAR:
         yield from overrides
         return
-    with job("check", len(overrides), log_lines=1) as progress:
+    with progress_bar("check", len(overrides), log_lines=1) as progress:
         for words in progress.track(overrides):
-            progress.note(f"{len(overrides)} jobs")
+            progress.describe(f"{len(overrides)} jobs")
             yield words
 
 

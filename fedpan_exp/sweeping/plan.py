@@ -9,12 +9,12 @@ from typing import Any
 
 from fedpan_exp.federation import count_ranks, federate
 from fedpan_exp.studies.federate import Federate
-from fedpan_exp.studies.setup import make_world
+from fedpan_exp.studies.setup import set_up
 from fedpan_exp.sweeping.jobs import Job, Jobs
 from fedpan_exp.system.atomic_io import read_lines
-from fedpan_exp.system.console import clock, console, job, quietly, say, warn
+from fedpan_exp.system.console import clock, console, print_status, progress_bar, quietly, warn
 from fedpan_exp.system.errors import UserError
-from fedpan_exp.tracking.lock import is_held
+from fedpan_exp.tracking.lock import is_locked
 from fedpan_exp.tracking.record import FINISHED
 from fedpan_exp.tracking.runs import Entry, entries
 
@@ -35,8 +35,8 @@ class Cost:
 def show(jobs: Jobs) -> None:
     runs, total = jobs.distinct(), len(jobs.jobs)
     states = [_state(job) for job in runs]
-    say("jobs", f"{total}, of which {total - len(runs)} are the same experiment as another: {len(runs)} runs")
-    say("runs", ", ".join(f"{states.count(state)} {state}" for state in ("done", "begun", "held", "to do")))
+    print_status("jobs", f"{total}, of which {total - len(runs)} are the same experiment as another: {len(runs)} runs")
+    print_status("runs", ", ".join(f"{states.count(state)} {state}" for state in ("done", "begun", "held", "to do")))
     left = [job for job, state in zip(runs, states, strict=True) if state in ("begun", "to do")]
     federated = [job for job in left if isinstance(job.experiment.study, Federate)]
     costs = _costs(federated)
@@ -44,22 +44,22 @@ def show(jobs: Jobs) -> None:
     seconds = sent = disk = 0.0
     for one, cost in known:
         scene = one.experiment.fl_scene
-        visits = (scene.H - Entry(one.record.folder).rounds) * scene.invited(cost.clients)
+        visits = (scene.H - Entry(one.record.folder).rounds) * scene.cohort_size(cost.clients)
         seconds += visits * scene.E * cost.samples * cost.sample
         sent += visits * cost.sent
         disk += scene.H * cost.record + cost.weights + PICTURES
     if len(known) < len(left):
-        say("unknown", f"what {len(left) - len(known)} of them take")
+        print_status("unknown", f"what {len(left) - len(known)} of them take")
     if known:
-        say("time", f"{clock(seconds)} in rounds, one run after another")
-        say("disk", f"{disk / 1e6:,.1f} MB when all is done")
-        say("sent", f"{sent / 1e9:,.1f} GB between clients and server, were they apart")
+        print_status("time", f"{clock(seconds)} in rounds, one run after another")
+        print_status("disk", f"{disk / 1e6:,.1f} MB when all is done")
+        print_status("sent", f"{sent / 1e9:,.1f} GB between clients and server, were they apart")
 
 
 def _state(job: Job) -> str:
     if job.record.status in FINISHED and not job.experiment.rerun:
         return "done"
-    if job.record.status and is_held(job.record.folder):
+    if job.record.status and is_locked(job.record.folder):
         return "held"
     return "begun" if job.record.status else "to do"
 
@@ -74,7 +74,7 @@ def _costs(jobs: Sequence[Job]) -> list[Cost | None]:
     unknown = {_kind(one.record.settings): one for one in jobs if _kind(one.record.settings) not in known}
     if unknown:
         console.print(f"timing {ROUNDS} visits to a client for each of {len(unknown)} kinds of work")
-    with job("time", len(unknown)) as progress:
+    with progress_bar("time", len(unknown)) as progress:
         for kind, one in unknown.items():
             try:
                 cost = known[kind] = _timed(one)
@@ -83,7 +83,7 @@ def _costs(jobs: Sequence[Job]) -> list[Cost | None]:
                 known[kind], said = None, "unknown"
                 warn(str(error))
             progress.advance()
-            progress.note(said)
+            progress.describe(said)
     return [known[_kind(one.record.settings)] for one in jobs]
 
 
@@ -123,9 +123,9 @@ def _timed(one: Job) -> Cost:
     """A visit of one epoch by each process, after another that warms up."""
     experiment = one.experiment
     with quietly():
-        world = make_world(experiment)
+        world = set_up(experiment)
     algorithm, trainer, clients, scene = experiment.algorithm, world.trainer, world.clients, experiment.fl_scene
-    ranks = count_ranks(experiment.ranks, scene.invited(len(clients)), trainer.fabric.device)
+    ranks = count_ranks(experiment.ranks, scene.cohort_size(len(clients)), trainer.fabric.device)
     brief = replace(scene, R=ranks / len(clients), E=1, H=ROUNDS)
     *_, last = islice(federate(algorithm, trainer, clients, brief, experiment.seed, ranks=ranks), ROUNDS)
     metrics = last.metrics()

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from fedpan_exp.sweeping.jobs import Job
-from fedpan_exp.system.console import clock, console, job
+from fedpan_exp.system.console import clock, console, progress_bar
 from fedpan_exp.tracking.record import FINISHED
 
 WATCH = 2.0  # seconds between two looks
 
 
-class Course:
+class SweepProgress:
     """Of a sweep whose jobs this process runs one after another."""
 
     def __init__(self, jobs: Sequence[Job]):
@@ -48,14 +48,14 @@ def watched(jobs: Sequence[Job]) -> Iterator[None]:
 
     def watch() -> None:
         before = finished()
-        with job("sweep", len(runs), log_lines=len(runs), done=before) as progress:
+        with progress_bar("sweep", len(runs), log_lines=len(runs), done=before) as progress:
             over = False
             while not over:
                 over = ended.wait(WATCH)  # one more look when all is over
                 now = finished()
                 if now > progress.done:
                     progress.advance(now - progress.done)
-                    progress.note(f"{now}/{len(runs)} runs done")
+                    progress.describe(f"{now}/{len(runs)} runs done")
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()

@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from fedpan_exp.system.errors import UserError, first_line
 
 
-class NoPlace(UserError, OSError):
+class WriteError(UserError, OSError):
     """A disk that is full or may not be written to."""
 
     def __init__(self, path: Path, error: Exception):
@@ -19,7 +19,7 @@ class NoPlace(UserError, OSError):
         super().__init__(f"{path} cannot be written ({self.reason}); mend that, and the same command goes on")
 
 
-def write_whole(path: Path, write: Callable[[Path], Any], flush: bool = True) -> None:
+def atomic_write(path: Path, write: Callable[[Path], Any], flush: bool = True) -> None:
     """`write` gets a temporary path with the same ending as `path`. Not flushed, it may be lost with the power."""
     temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
@@ -30,7 +30,7 @@ def write_whole(path: Path, write: Callable[[Path], Any], flush: bool = True) ->
         if flush:
             flush_to_disk(path.parent)
     except (OSError, SafetensorError) as error:
-        raise NoPlace(path, error) from None
+        raise WriteError(path, error) from None
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -45,7 +45,7 @@ def flush_to_disk(path: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    atomic_write(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

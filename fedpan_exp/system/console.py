@@ -16,7 +16,7 @@ errors = Console(highlight=False, soft_wrap=True, stderr=True)
 LOG_LINES = 50  # a log file gets about this many lines of progress, whatever the length of the job
 
 
-def say(topic: str, text: str) -> None:
+def print_status(topic: str, text: str) -> None:
     console.print(f"  [bold]{topic:<9}[/bold]", end=" ")
     console.print(text, markup=False)
 
@@ -35,14 +35,14 @@ def quietly() -> Iterator[None]:
         console.quiet = before
 
 
-class Job:
+class ProgressBar:
     """Progress through `total` units of work, shown as a bar or as lines."""
 
     def __init__(self, total: int, bar: Progress | None, label: str, log_lines: int = LOG_LINES, done: int = 0):
         self.total, self.label, self.done, self._skipped = total, label, done, done
         self._log_lines = log_lines
         self._bar = bar
-        self._task = bar.add_task(label, total=total, note="") if bar else None
+        self._task = bar.add_task(label, total=total, describe="") if bar else None
         self._started = time.perf_counter()
         self._lines = 0
 
@@ -57,11 +57,11 @@ class Job:
             yield item
             self.advance()
 
-    def note(self, text: str) -> None:
+    def describe(self, text: str) -> None:
         """Say where the job stands; in a log file not more often than is worth reading."""
         text = f"{text}  {clock(self.seconds_left())} left"
         if self._bar and self._task is not None:
-            self._bar.update(self._task, note=text)
+            self._bar.update(self._task, describe=text)
         elif self.done * self._log_lines >= self._lines * self.total or self.done == self.total:
             self._lines = self.done * self._log_lines // self.total + 1
             console.print(f"{self.label}  {text}", markup=False)
@@ -74,7 +74,7 @@ class Job:
 
 
 @contextmanager
-def job(label: str, total: int, log_lines: int = LOG_LINES, done: int = 0) -> Iterator[Job]:
+def progress_bar(label: str, total: int, log_lines: int = LOG_LINES, done: int = 0) -> Iterator[ProgressBar]:
     """Progress with a note beside it, for work that we count ourselves; `done` of it at an earlier time."""
     columns = (
         SpinnerColumn(),
@@ -83,16 +83,16 @@ def job(label: str, total: int, log_lines: int = LOG_LINES, done: int = 0) -> It
         TextColumn("{task.fields[note]}"),
     )
     with _bar(*columns) as bar:
-        yield Job(total, bar, label, log_lines, done)
+        yield ProgressBar(total, bar, label, log_lines, done)
 
 
 @contextmanager
-def download(label: str, size: int) -> Iterator[Job]:
+def download(label: str, size: int) -> Iterator[ProgressBar]:
     """Progress in bytes."""
     with _bar(TextColumn("{task.description}"), BarColumn(), DownloadColumn()) as bar:
         if bar is None:
-            say("fetch", label)
-        yield Job(size, bar, label)
+            print_status("fetch", label)
+        yield ProgressBar(size, bar, label)
 
 
 @contextmanager

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 
 
-def stream(seed: int, *names: str | int) -> torch.Generator:
+def rng(seed: int, *names: str | int) -> torch.Generator:
     return torch.Generator().manual_seed(_derive(seed, *names))
 
 
-def numpy_stream(seed: int, *names: str | int) -> np.random.Generator:
+def numpy_rng(seed: int, *names: str | int) -> np.random.Generator:
     return np.random.default_rng(_derive(seed, *names))
 
 

@@ -18,10 +18,10 @@ class Interrupted(KeyboardInterrupt):
     reason = "interrupted"  # for the user
     ends_sweep = True
 
-    def __init__(self, number: int, politely: bool = True):
+    def __init__(self, number: int, cleanly: bool = True):
         super().__init__(signal.Signals(number).name)
         self.exit_code = 128 + number
-        self.politely = politely  # nothing is half done
+        self.cleanly = cleanly  # nothing is half done
 
 
 class Stop:
@@ -29,29 +29,29 @@ class Stop:
 
     def __init__(self) -> None:
         self.asked: int | None = None
-        self.heeded = False  # whether there is work under way that will heed it
+        self.is_polled = False  # whether there is work under way that will heed it
 
-    def heed(self, items: Iterable[T]) -> Iterator[T]:
+    def interruptible(self, items: Iterable[T]) -> Iterator[T]:
         """Pass items on until somebody asks to stop."""
-        self.heeded = True
+        self.is_polled = True
         for item in items:
-            self.end_if_asked()
+            self.raise_if_requested()
             yield item
 
-    def end_if_asked(self) -> None:
+    def raise_if_requested(self) -> None:
         if self.asked is not None:
             raise Interrupted(self.asked)
 
 
 @contextmanager
-def polite_stop() -> Iterator[Stop]:
+def graceful_shutdown() -> Iterator[Stop]:
     """SIGINT (Ctrl-C) and SIGTERM (a scheduler's word) ask to stop. The second time, and before there is anything to
     lose, they end at once."""
     stop = Stop()
 
     def note(number: int, _: FrameType | None) -> None:
-        if stop.asked is not None or not stop.heeded:
-            raise Interrupted(number, politely=False)
+        if stop.asked is not None or not stop.is_polled:
+            raise Interrupted(number, cleanly=False)
         stop.asked = number
         warn("stopping: a checkpoint, then the end; once more ends at once")
 

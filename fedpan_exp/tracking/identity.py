@@ -9,7 +9,7 @@ from typing import Any
 
 # Where and how it runs and where it is written to does not change what a run is; nor do names for bundles of settings,
 # and defaults that other settings have taken over by now.
-NOT_SCIENCE = (
+NON_IDENTITY_KEYS = (
     *(
         "logger",
         "ranks",
@@ -26,31 +26,31 @@ NOT_SCIENCE = (
     *("fidelity", "scale", "model.lr", "model.authors_lr", "dataset.authors_lr", "dataset.B", "dataset.epochs"),
 )
 
-KNOW_NO_T = ("ramp", "quarter", "random")  # encodings without waves
+PERIODLESS = ("ramp", "quarter", "random")  # encodings without waves
 
 
 def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off: bool = False) -> str:
     """The same setting gives the same id, however it was launched. `pans_off`: so the network says, whatever T."""
-    science = deepcopy(dict(settings))
-    for name in dict.fromkeys((*NOT_SCIENCE, *irrelevant)):
+    identity_config = deepcopy(dict(settings))
+    for name in dict.fromkeys((*NON_IDENTITY_KEYS, *irrelevant)):
         *sections, key = name.split(".")
-        reduce(dict.__getitem__, sections, science).pop(key)
+        reduce(dict.__getitem__, sections, identity_config).pop(key)
     unused = {"alpha": "dirichlet", "shards": "shards"}  # settings that other partitions do not look at
-    if scene := science.get("fl_scene"):
+    if scene := identity_config.get("fl_scene"):
         for key in (key for key, kind in unused.items() if kind not in scene["partition"]):
             scene.pop(key)
-    if not science.get("probes"):  # they add records, and change none
-        science.pop("probes", None)
-        science.pop("probe_every", None)
-    if "pan" in science and (pans_off or is_off(science["pan"])):
-        science["pan"] = "off"  # whatever A, T and mode: the same plain network
-    elif "pan" in science and science["pan"]["encoding"] in KNOW_NO_T:
-        science["pan"].pop("T")
-    if isinstance(pan := science.get("pan"), dict) and pan["per_client"] != "partial":
+    if not identity_config.get("probes"):  # they add records, and change none
+        identity_config.pop("probes", None)
+        identity_config.pop("probe_every", None)
+    if "pan" in identity_config and (pans_off or is_off(identity_config["pan"])):
+        identity_config["pan"] = "off"  # whatever A, T and mode: the same plain network
+    elif "pan" in identity_config and identity_config["pan"]["encoding"] in PERIODLESS:
+        identity_config["pan"].pop("T")
+    if isinstance(pan := identity_config.get("pan"), dict) and pan["per_client"] != "partial":
         pan.pop("own_share")
         if pan["per_client"] == "shared":
             pan.pop("per_client")
-    return blake2b(json.dumps(science, sort_keys=True).encode(), digest_size=4).hexdigest()
+    return blake2b(json.dumps(identity_config, sort_keys=True).encode(), digest_size=4).hexdigest()
 
 
 def run_name(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off: bool = False) -> str:

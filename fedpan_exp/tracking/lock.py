@@ -8,7 +8,7 @@ from fedpan_exp.system.atomic_io import read_json
 from fedpan_exp.system.errors import UserError
 
 
-class Held(UserError):
+class RunLocked(UserError):
     """Somebody else is at work on this run."""
 
 
@@ -16,7 +16,7 @@ def lock_of(folder: Path) -> FileLock:
     return FileLock(folder / ".lock")
 
 
-def holder(folder: Path) -> str:
+def lock_owner(folder: Path) -> str:
     """As far as the status tells."""
     status = read_json(folder / "status.json")
     if "process" not in status:
@@ -24,7 +24,7 @@ def holder(folder: Path) -> str:
     return f"process {status['process']} on {status['host']} (last heard of {status.get('heartbeat')})"
 
 
-def is_held(folder: Path) -> bool:
+def is_locked(folder: Path) -> bool:
     try:
         with lock_of(folder).acquire(timeout=0):
             return False

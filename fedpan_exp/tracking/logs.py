@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from fedpan_exp.system.atomic_io import write_whole
+from fedpan_exp.system.atomic_io import atomic_write
 from fedpan_exp.system.console import warn
 from fedpan_exp.system.errors import first_line
 
@@ -28,7 +28,7 @@ class Run:
 class Log(Protocol):
     """Told every round from the first, also those before a resume."""
 
-    def write(self, metrics: Mapping[str, Any], turn: int) -> None: ...
+    def write(self, metrics: Mapping[str, Any], round_idx: int) -> None: ...
 
     def finish(self, summary: Mapping[str, Any], status: str) -> None: ...
 
@@ -40,8 +40,8 @@ class CsvLog:
         self._path = run.folder / "metrics.csv"
         self._rows: list[dict[str, Any]] = []
 
-    def write(self, metrics: Mapping[str, Any], turn: int) -> None:
-        self._rows.append({"round": turn, **metrics})
+    def write(self, metrics: Mapping[str, Any], round_idx: int) -> None:
+        self._rows.append({"round": round_idx, **metrics})
 
     def finish(self, summary: Mapping[str, Any], status: str) -> None:
         columns = list(dict.fromkeys(name for row in self._rows for name in row))
@@ -53,7 +53,7 @@ class CsvLog:
                 table.writerows(self._rows)
 
         try:
-            write_whole(self._path, write)
+            atomic_write(self._path, write)
         except OSError as error:
             warn(f"{self._path} could not be written ({first_line(error)}); metrics.jsonl has the same records")
 
@@ -70,10 +70,10 @@ class TensorBoardLog:
         settings = "\n".join(f"    {name}: {value}" for name, value in flat(run.settings).items())
         self._writer.add_text("settings", settings)
 
-    def write(self, metrics: Mapping[str, Any], turn: int) -> None:
+    def write(self, metrics: Mapping[str, Any], round_idx: int) -> None:
         numbers = {name: value for name, value in metrics.items() if not isinstance(value, str)}
         for name, value in numbers.items():
-            self._writer.add_scalar(name, value, turn)
+            self._writer.add_scalar(name, value, round_idx)
 
     def finish(self, summary: Mapping[str, Any], status: str) -> None:
         self._writer.close()

@@ -16,18 +16,18 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from fedpan_exp.system.atomic_io import (
-    NoPlace,
+    WriteError,
+    atomic_write,
     flush_to_disk,
     read_json,
     read_lines,
     write_json,
     write_text,
-    write_whole,
 )
 from fedpan_exp.system.console import warn
 from fedpan_exp.system.errors import ConfigError, Diverged, first_line
 from fedpan_exp.tracking.identity import is_off, run_id, run_name
-from fedpan_exp.tracking.lock import Held, holder, lock_of
+from fedpan_exp.tracking.lock import RunLocked, lock_of, lock_owner
 from fedpan_exp.tracking.logger import LoggerSettings
 from fedpan_exp.tracking.logs import Log, Run
 from fedpan_exp.tracking.provenance import provenance
@@ -83,28 +83,30 @@ class Record:
         flush_to_disk(path)
         return path.stat().st_size
 
-    def hold(self) -> None:
+    def lock(self) -> None:
         """Make the folder, and take the run: of several processes, one works, and the others say who."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0.5)
         except Timeout:
-            raise Held(f"{self.folder} is being worked on by {holder(self.folder)}; wait for it, or end it") from None
+            raise RunLocked(
+                f"{self.folder} is being worked on by {lock_owner(self.folder)}; wait for it, or end it"
+            ) from None
         except OSError as error:
             raise self._not_writable(error) from None
         if self.status in FINISHED and not self.settings["rerun"]:
             self._lock.release()
-            raise Held(f"{self.folder} has just been finished by another process; the same command shows it")
+            raise RunLocked(f"{self.folder} has just been finished by another process; the same command shows it")
         try:
             self._write_status("running")
-        except NoPlace as error:
+        except WriteError as error:
             self._lock.release()
             raise self._not_writable(error) from None
 
-    def begin(self, keep: int = 0) -> list[dict[str, Any]]:
+    def start(self, keep: int = 0) -> list[dict[str, Any]]:
         """Start the records, behind `keep` bytes of earlier ones, which are returned; anything else is replaced."""
         if not self._lock.is_locked:
-            self.hold()
+            self.lock()
         records = self.folder / "metrics.jsonl"
         for old in ("summary.json", "weights.safetensors", *(path.name for path in self.folder.glob("*.png"))):
             (self.folder / old).unlink(missing_ok=True)
@@ -121,16 +123,16 @@ class Record:
             self._pass_on(line["round"], {name: value for name, value in line.items() if name != "round"})
         return earlier
 
-    def write(self, turn: int, metrics: Mapping[str, Any]) -> None:
+    def write(self, round_idx: int, metrics: Mapping[str, Any]) -> None:
         """One line, in one piece."""
         try:
             with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"round": turn, **metrics}) + "\n")
+                file.write(json.dumps({"round": round_idx, **metrics}) + "\n")
         except OSError as error:
-            raise NoPlace(self.folder / "metrics.jsonl", error) from None
-        self._pass_on(turn, dict(metrics))
+            raise WriteError(self.folder / "metrics.jsonl", error) from None
+        self._pass_on(round_idx, dict(metrics))
 
-    def beat(self) -> None:
+    def heartbeat(self) -> None:
         """A sign of life for those who watch, not more often than is worth it."""
         if time.monotonic() - self._last_beat >= HEARTBEAT:
             self._last_beat = time.monotonic()
@@ -142,7 +144,7 @@ class Record:
 
     def save_weights(self, state: Mapping[str, Tensor]) -> None:
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
-        write_whole(self.folder / "weights.safetensors", lambda path: save_file(tensors, path))
+        atomic_write(self.folder / "weights.safetensors", lambda path: save_file(tensors, path))
 
     def __enter__(self) -> Self:
         return self
@@ -169,16 +171,16 @@ class Record:
         except Exception as error:  # a picture is not worth a run
             warn(f"the pictures could not be drawn ({first_line(error)})")
 
-    def _pass_on(self, turn: int, metrics: dict[str, Any]) -> None:
+    def _pass_on(self, round_idx: int, metrics: dict[str, Any]) -> None:
         for log in self._logs:
-            log.write(metrics, turn)
+            log.write(metrics, round_idx)
 
     def _set_status(self, status: str, reason: str | None = None) -> bool:
         """Whether it could be written."""
         try:
             self._write_status(status, reason)
             return True
-        except NoPlace as error:
+        except WriteError as error:
             warn(str(error))
             return False
 
@@ -188,7 +190,7 @@ class Record:
         write_json(self.folder / "status.json", {"status": status, **why, **times, **self._origin})
 
     def _not_writable(self, error: Exception) -> ConfigError:
-        reason = error.reason if isinstance(error, NoPlace) else first_line(error)
+        reason = error.reason if isinstance(error, WriteError) else first_line(error)
         return ConfigError(f"runs must be a folder that can be written, got {self.folder.parent} ({reason})")
 
 

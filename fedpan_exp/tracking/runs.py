@@ -13,7 +13,7 @@ import yaml
 
 from fedpan_exp.system.atomic_io import read_json
 from fedpan_exp.system.errors import ConfigError
-from fedpan_exp.tracking.lock import is_held
+from fedpan_exp.tracking.lock import is_locked
 
 UNFINISHED = ("interrupted", "failed")
 SWEEPS = ".sweeps"  # beside the run folders: a list of the runs of each sweep
@@ -31,21 +31,22 @@ class Entry:
         return self.folder.name
 
     @cached_property
-    def note(self) -> dict[str, Any]:
+    def status_file(self) -> dict[str, Any]:
         return read_json(self.folder / "status.json")
 
     @cached_property
     def status(self) -> str:
         """A run that says it runs, but whose process is dead, was interrupted."""
-        status = self.note.get("status", "unreadable" if self.folder.is_dir() else "missing")
-        return "interrupted" if status == "running" and not is_held(self.folder) else status
+        status = self.status_file.get("status", "unreadable" if self.folder.is_dir() else "missing")
+        return "interrupted" if status == "running" and not is_locked(self.folder) else status
 
     @property
     def reason(self) -> str:
-        if self.status == "interrupted" and self.note.get("status") == "running":
-            heard = self.note.get("heartbeat", "an unknown time")
-            return f"its process {self.note.get('process')} on {self.note.get('host')} is gone, last heard of {heard}"
-        return self.note.get("reason", "")
+        if self.status == "interrupted" and self.status_file.get("status") == "running":
+            status = self.status_file
+            heard = status.get("heartbeat", "an unknown time")
+            return f"its process {status.get('process')} on {status.get('host')} is gone, last heard of {heard}"
+        return self.status_file.get("reason", "")
 
     @cached_property
     def rounds(self) -> int:
@@ -84,7 +85,10 @@ class Entry:
     def command(self) -> str:
         """What goes on with it, or does it again."""
         # A job of a sweep is one run here, with what the sweep set for it.
-        words = ["hydra.mode=RUN", *(word for word in self.note.get("command", []) if word.lstrip("+")[:6] != "rerun=")]
+        words = [
+            "hydra.mode=RUN",
+            *(word for word in self.status_file.get("command", []) if word.lstrip("+")[:6] != "rerun="),
+        ]
         runs = f"runs={self.folder.parent}"
         return shlex.join(["python", "-m", "fedpan_exp", *words, *([] if runs in words else [runs])])
 

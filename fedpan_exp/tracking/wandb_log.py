@@ -17,7 +17,7 @@ from fedpan_exp.tracking.wandb_settings import WandbSettings, has_key
 
 # Its telemetry must not complain on our console.
 logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
-PATIENCE = 30  # seconds until a server that does not answer counts as away
+TIMEOUT_S = 30  # seconds until a server that does not answer counts as away
 
 
 class WandbLog:
@@ -31,10 +31,10 @@ class WandbLog:
 
         self._try(lambda: self._begin(run))
 
-    def write(self, metrics: Mapping[str, Any], turn: int) -> None:
-        self._last = turn
-        if self._run and turn > self._level:
-            self._try(lambda: self._run.log({"round": turn, **metrics}, step=turn))
+    def write(self, metrics: Mapping[str, Any], round_idx: int) -> None:
+        self._last = round_idx
+        if self._run and round_idx > self._level:
+            self._try(lambda: self._run.log({"round": round_idx, **metrics}, step=round_idx))
 
     def finish(self, summary: Mapping[str, Any], status: str) -> None:
         if self._run:
@@ -72,8 +72,8 @@ class WandbLog:
             settings=wandb.Settings(
                 silent=True,
                 console="off",
-                init_timeout=PATIENCE,
-                finish_timeout=PATIENCE,
+                init_timeout=TIMEOUT_S,
+                finish_timeout=TIMEOUT_S,
                 finish_timeout_raises=True,
             ),
         )

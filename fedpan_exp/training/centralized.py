@@ -24,9 +24,9 @@ from fedpan_exp.training.safe_io import SafeIO
 class Epochs:
     """One client's batches, an epoch at a time: what a DataLoader would be, without one."""
 
-    def __init__(self, clients: Clients, k: int, B: int, skip_single: bool, stop: Stop, beat: Callable[[], None]):
+    def __init__(self, clients: Clients, k: int, B: int, skip_single: bool, stop: Stop, heartbeat: Callable[[], None]):
         self._clients, self._k, self._B, self._skip_single = clients, k, B, skip_single
-        self.stop, self._beat = stop, beat
+        self.stop, self._beat = stop, heartbeat
         self._epoch = 1
 
     def __len__(self) -> int:
@@ -37,7 +37,9 @@ class Epochs:
         self._epoch = epoch
 
     def __iter__(self) -> Iterator[Batch]:
-        for batch in self.stop.heed(self._clients.batches(self._k, self._epoch, 1, self._B, self._skip_single)):
+        for batch in self.stop.interruptible(
+            self._clients.batches(self._k, self._epoch, 1, self._B, self._skip_single)
+        ):
             self._beat()
             yield batch
 
@@ -119,5 +121,5 @@ def train(module: Classifier, batches: Epochs, epochs: int, keeper: Keeper, fabr
         try:
             trainer.fit(module, batches, ckpt_path=keeper.path if keeper.path.exists() else None)
         except SystemExit as end:  # what Lightning makes of Ctrl-C and SIGTERM
-            batches.stop.end_if_asked()
+            batches.stop.raise_if_requested()
             raise end.__context__ or end from None

@@ -11,15 +11,15 @@ from torch import Tensor
 from fedpan_exp.models import Network, own_encodings
 
 
-class Vectors(NamedTuple):
+class FlatParameters(NamedTuple):
     """A network without its shape."""
 
     weights: Tensor
     buffers: Tensor
 
-    def copied(self) -> "Vectors":
+    def copied(self) -> "FlatParameters":
         """In main memory, whatever happens to these."""
-        return Vectors(*(vector.detach().to("cpu", copy=True) for vector in self))
+        return FlatParameters(*(vector.detach().to("cpu", copy=True) for vector in self))
 
 
 class FlatNet:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedpan_exp import torchrun
-from fedpan_exp.data import Batch, Images, Pixels
+from fedpan_exp.data import Batch, ImageTensors, ImageTransform
 from fedpan_exp.models import Linear
 from fedpan_exp.system.errors import ConfigError, first_line, require, require_choice
 from fedpan_exp.training.allocator import keep_freed_memory
@@ -56,17 +56,17 @@ class FabricSettings:
 
 
 @dataclass
-class Fit:
+class FitResult:
     """What one stretch of local training came to."""
 
     steps: int
-    travel: float  # how far the steps would have moved the weights under a constant gradient of 1
+    accumulated_lr: float  # how far the steps would have moved the weights under a constant gradient of 1
     loss: float  # mean over the samples seen
     samples: int
 
 
 @dataclass
-class Score:
+class EvalResult:
     accuracy: float
     loss: float
     samples: int
@@ -77,17 +77,17 @@ class Score:
         return torch.tensor([right, self.loss * self.samples, self.samples], dtype=torch.float64)
 
     @staticmethod
-    def of_sums(sums: Tensor) -> "Score":
+    def of_sums(sums: Tensor) -> "EvalResult":
         right, loss, samples = sums.tolist()
-        return Score(right / samples, loss / samples, int(samples))
+        return EvalResult(right / samples, loss / samples, int(samples))
 
 
 class LocalTrainer:
     """Set up once a process, reused for every client."""
 
-    def __init__(self, fabric: Fabric, module: Classifier, pixels: Pixels):
+    def __init__(self, fabric: Fabric, module: Classifier, transform: ImageTransform):
         keep_freed_memory()
-        self.fabric, self.settings, self.pixels = fabric, module.settings, pixels
+        self.fabric, self.settings, self.transform = fabric, module.settings, transform
         self._module = fabric.setup_module(module)
         # In full precision Fabric's wrapper has nothing to convert, and takes 50 µs a call: a tenth of a small step.
         converts = type(fabric.strategy.precision) is not Precision
@@ -105,11 +105,11 @@ class LocalTrainer:
     def fit(
         self,
         batches: Iterable[Batch],
-        turn: int,
+        round_idx: int,
         loss: Callable[[Tensor, Tensor], Tensor],
         adjust_gradient: Callable[[], None],
         decay: float = 0.0,
-    ) -> Fit:
+    ) -> FitResult:
         """Train on the batches with a fresh optimizer. Losses are added up on the device: no waiting in the loop.
 
         `decay` is a part of the loss, decay/2 |w|^2, which the optimizer adds in its one pass over the weights; only
@@ -118,10 +118,10 @@ class LocalTrainer:
         self._module.train()
         total = torch.zeros((), device=self.fabric.device)
         steps = samples = 0
-        velocity = travel = 0.0
+        velocity = accumulated_lr = 0.0
         with self._optimizer.visit(self.settings.weight_decay + (decay if self.settings.clip is None else 0.0)):
             for x, y in batches:
-                lr = self.settings.lr_at(steps, turn)
+                lr = self.settings.lr_at(steps, round_idx)
                 value = loss(x, y)
                 self.fabric.backward(value)
                 adjust_gradient()
@@ -132,8 +132,8 @@ class LocalTrainer:
                 self._optimizer.step(lr)
                 total.add_(value.detach(), alpha=len(y))
                 velocity = self.settings.momentum * velocity + 1
-                steps, samples, travel = steps + 1, samples + len(y), travel + lr * velocity
-        return Fit(steps, travel, total.item() / max(samples, 1), samples)
+                steps, samples, accumulated_lr = steps + 1, samples + len(y), accumulated_lr + lr * velocity
+        return FitResult(steps, accumulated_lr, total.item() / max(samples, 1), samples)
 
     def momenta(self) -> dict[str, Tensor]:
         """The optimizer's, by parameter; none before the first step of a visit."""
@@ -141,25 +141,25 @@ class LocalTrainer:
         return dict(zip(names, self._optimizer.momenta(), strict=False))
 
     @torch.inference_mode()
-    def evaluate(self, images: Images) -> Score:
+    def evaluate(self, images: ImageTensors) -> EvalResult:
         """Accuracy and loss over all samples, not a mean of batch means."""
         self._module.eval()
         right = torch.zeros((), dtype=torch.long, device=self.fabric.device)
         total = torch.zeros((), device=self.fabric.device)
         size = self.evaluation_batch(images)
         for x, y in zip(images.x.split(size), images.y.split(size), strict=True):
-            logits = self.net(self.pixels.clean(x))
+            logits = self.net(self.transform.normalize(x))
             right += (logits.argmax(1) == y).sum()
             total += F.cross_entropy(logits, y, reduction="sum")
-        return Score(right.item() / len(images), total.item() / len(images), len(images))
+        return EvalResult(right.item() / len(images), total.item() / len(images), len(images))
 
-    def evaluation_batch(self, images: Images) -> int:
+    def evaluation_batch(self, images: ImageTensors) -> int:
         """Chosen by the widest activation, which one image is sent through to find."""
         if self._widest is None:
             widths: list[int] = []
             layers = [m for m in self.net.net.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
             hooks = [m.register_forward_hook(lambda _m, _x, out: widths.append(out.numel())) for m in layers]
-            self.net(self.pixels.clean(images.x[:1]))
+            self.net(self.transform.normalize(images.x[:1]))
             for hook in hooks:
                 hook.remove()
             self._widest = max(widths)

@@ -32,9 +32,9 @@ class Training:
         require_choice("training.warmup", self.warmup, ("steps", "rounds", "none"))
         require(self.warmup_length >= 1, "training.warmup_length", "at least 1", self.warmup_length)
 
-    def lr_at(self, step: int, turn: int = 1) -> float:
+    def lr_at(self, step: int, round_idx: int = 1) -> float:
         """The learning rate of a step (from 0) of a round (from 1)."""
-        progress = {"steps": step + 1, "rounds": turn, "none": self.warmup_length}[self.warmup]
+        progress = {"steps": step + 1, "rounds": round_idx, "none": self.warmup_length}[self.warmup]
         return self.lr * min(1.0, progress / self.warmup_length)
 
 

@@ -9,7 +9,7 @@ from lightning.pytorch.plugins.io import CheckpointIO
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from fedpan_exp.system.atomic_io import write_whole
+from fedpan_exp.system.atomic_io import atomic_write
 
 
 class SafeIO(CheckpointIO):
@@ -19,7 +19,7 @@ class SafeIO(CheckpointIO):
         tensors: dict[str, torch.Tensor] = {}
         header = {"tree": json.dumps(_plain(checkpoint, tensors))}
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        write_whole(Path(path), lambda temporary: save_file(tensors, temporary, header))
+        atomic_write(Path(path), lambda temporary: save_file(tensors, temporary, header))
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
         with safe_open(path, "pt") as file:

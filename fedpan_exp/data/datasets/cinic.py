@@ -8,7 +8,7 @@ from torch import Tensor
 from fedpan_exp.data.decode import Picture, decode
 from fedpan_exp.data.download import Download
 from fedpan_exp.data.files import Files, archive
-from fedpan_exp.data.images import Data, Images, labels
+from fedpan_exp.data.images import DatasetSplits, ImageTensors, labels
 from fedpan_exp.data.source import Source
 from fedpan_exp.system.errors import DataError, listed
 
@@ -17,23 +17,23 @@ COUNTS, SIZE = (90_000, 90_000), 32
 PATTERN = re.compile(rf"(train|test)/({'|'.join(CLASSES)})/([^/]+\.png)$")
 
 
-def _read(files: Files) -> Data:
+def _read(files: Files) -> DatasetSplits:
     pictures = ((Picture(*match.groups()), file) for match, file in files.matching(PATTERN))
     splits = decode(pictures, SIZE, "decode cinic10", files.count(sum(COUNTS)))
     missing = [split for split in ("train", "test") if split not in splits]
     if missing:
         raise DataError(f"{files.folder} lacks the folder {listed(missing)}, or class folders of PNGs in it; add them")
     train, test = (_split(*splits[split], str(files.folder)) for split in ("train", "test"))
-    return Data(train, test)
+    return DatasetSplits(train, test)
 
 
-def _split(pictures: list[Picture], x: Tensor, folder: str) -> Images:
-    return Images(x, labels([CLASSES.index(picture.label) for picture in pictures], len(CLASSES), folder))
+def _split(pictures: list[Picture], x: Tensor, folder: str) -> ImageTensors:
+    return ImageTensors(x, labels([CLASSES.index(picture.label) for picture in pictures], len(CLASSES), folder))
 
 
 CINIC10 = Source(
     name="cinic10",
-    homes=("CINIC-10", "cinic10", "cinic-10", "CINIC10"),
+    search_dirs=("CINIC-10", "cinic10", "cinic-10", "CINIC10"),
     files=PATTERN,
     archives=archive("CINIC-?10"),
     read=_read,

@@ -2,19 +2,19 @@
 
 import torch
 
-from fedpan_exp.data.images import Data, Images
-from fedpan_exp.system.rng import stream
+from fedpan_exp.data.images import DatasetSplits, ImageTensors
+from fedpan_exp.system.rng import rng
 
 BRIGHTEST = 16
 TEST_SAMPLES = 360
 
 
-def load_digits() -> Data:
+def load_digits() -> DatasetSplits:
     from sklearn.datasets import load_digits as read  # slow to import, and only needed here
 
     bunch = read()
     x = torch.from_numpy(bunch.images / BRIGHTEST * 255).round().to(torch.uint8).unsqueeze(1)
     y = torch.from_numpy(bunch.target).long()
-    order = torch.randperm(len(y), generator=stream(0, "digits"))  # one fixed split, whatever the run's seed
+    order = torch.randperm(len(y), generator=rng(0, "digits"))  # one fixed split, whatever the run's seed
     test, train = order[:TEST_SAMPLES], order[TEST_SAMPLES:]
-    return Data(Images(x[train], y[train]), Images(x[test], y[test]))
+    return DatasetSplits(ImageTensors(x[train], y[train]), ImageTensors(x[test], y[test]))

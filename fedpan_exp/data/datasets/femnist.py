@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from fedpan_exp.data.files import File, Files, archive
-from fedpan_exp.data.images import Data, Images, labels
+from fedpan_exp.data.images import DatasetSplits, ImageTensors, labels
 from fedpan_exp.data.source import Source
-from fedpan_exp.system.console import job
+from fedpan_exp.system.console import progress_bar
 from fedpan_exp.system.errors import DataError, first_line
 
 CLASSES, SIDE = 62, 28
@@ -22,15 +22,15 @@ STAGES = ({"train", "test"}, {"rem_user_data"}, {"sampled_data"}, {"all_data"}) 
 Samples = tuple[np.ndarray, torch.Tensor]
 
 
-def _read(files: Files) -> Data:
+def _read(files: Files) -> DatasetSplits:
     """All samples of all writers, as the training set; writers are drawn and samples held out at each run's start."""
     parts: dict[str, dict[str, Samples]] = {}  # by file and writer
-    loose = Files(files.folder, _last_stage(files.names), files.stamp)
-    with job("read femnist", len(loose.names), log_lines=5) as progress:
+    loose = Files(files.folder, _last_stage(files.names), files.fingerprint)
+    with progress_bar("read femnist", len(loose.names), log_lines=5) as progress:
         for _, file in loose.matching(PATTERN):
             parts[file.name] = _writers(file)
             progress.advance()
-            progress.note(f"{file.name}: {len(parts[file.name]):,} writers")
+            progress.describe(f"{file.name}: {len(parts[file.name]):,} writers")
     pieces: dict[str, list[Samples]] = {}
     seen: dict[tuple[str, bytes], str] = {}
     for name in _last_stage(parts):  # once more: only now an archive's members are known
@@ -46,7 +46,7 @@ def _read(files: Files) -> Data:
     y = torch.cat([y for writer in writers for _, y in pieces[writer]])
     counts = torch.tensor([sum(len(y) for _, y in pieces[writer]) for writer in writers])
     users = torch.arange(len(writers)).repeat_interleave(counts)
-    return Data(Images(x, y, users), Images(x[:0], y[:0], users[:0]), tuple(writers))
+    return DatasetSplits(ImageTensors(x, y, users), ImageTensors(x[:0], y[:0], users[:0]), tuple(writers))
 
 
 def _last_stage(names: Iterable[str]) -> list[str]:
@@ -88,7 +88,7 @@ def _samples(file: File, writer: str, count: int, samples: Any) -> Samples:
 
 FEMNIST = Source(
     name="femnist",
-    homes=("femnist", "FEMNIST", "FeMnist", "leaf/data/femnist/data"),
+    search_dirs=("femnist", "FEMNIST", "FeMnist", "leaf/data/femnist/data"),
     files=PATTERN,
     archives=archive("(leaf_?)?femnist"),
     read=_read,

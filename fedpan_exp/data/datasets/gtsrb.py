@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from fedpan_exp.data.decode import Picture, decode
 from fedpan_exp.data.download import Download
 from fedpan_exp.data.files import File, Files, archive
-from fedpan_exp.data.images import Data, Images, labels
+from fedpan_exp.data.images import DatasetSplits, ImageTensors, labels
 from fedpan_exp.data.source import Source
 from fedpan_exp.system.errors import DataError, listed
 
@@ -19,7 +19,7 @@ PATTERN = re.compile(f"{TRAINING}|{TEST}|{TEST_LABELS}")
 ADDRESS = "https://sid.erda.dk/public/archives/daaeac0d7ce1152aea9b61d9f1e19370"
 
 
-def _read(files: Files) -> Data:
+def _read(files: Files) -> DatasetSplits:
     tables: list[File] = []
     splits = decode(_pictures(files, tables), SIZE, "decode gtsrb", files.count(sum(COUNTS)))
     found = {
@@ -37,9 +37,9 @@ def _read(files: Files) -> Data:
     unlabelled = [picture.name for picture in test if picture.name not in classes]
     if unlabelled:
         raise DataError(f"{tables[0].name} has no label for {unlabelled[0]}; replace it")
-    return Data(
-        Images(train_x, labels([int(picture.label) for picture in train], CLASSES, str(files.folder))),
-        Images(test_x, labels([classes[picture.name] for picture in test], CLASSES, tables[0].name)),
+    return DatasetSplits(
+        ImageTensors(train_x, labels([int(picture.label) for picture in train], CLASSES, str(files.folder))),
+        ImageTensors(test_x, labels([classes[picture.name] for picture in test], CLASSES, tables[0].name)),
     )
 
 
@@ -73,7 +73,7 @@ def _official() -> list[Download]:
 
 GTSRB = Source(
     name="gtsrb",
-    homes=("GTSRB", "gtsrb"),
+    search_dirs=("GTSRB", "gtsrb"),
     files=PATTERN,
     archives=archive("GTSRB(_Final_(Training_Images|Test_Images|Test_GT))?"),
     read=_read,

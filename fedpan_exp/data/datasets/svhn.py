@@ -7,7 +7,7 @@ import torch
 
 from fedpan_exp.data.download import Download
 from fedpan_exp.data.files import File, Files, archive, unreadable
-from fedpan_exp.data.images import Data, Images, labels
+from fedpan_exp.data.images import DatasetSplits, ImageTensors, labels
 from fedpan_exp.data.source import Source
 from fedpan_exp.system.errors import DataError
 
@@ -16,14 +16,14 @@ FILES = ("train_32x32.mat", "test_32x32.mat")  # the paper takes no "extra"
 PATTERN = re.compile(r"(train_32x32\.mat|test_32x32\.mat)(\.gz|\.xz)?$")
 
 
-def _read(files: Files) -> Data:
+def _read(files: Files) -> DatasetSplits:
     found = {match.group(1): file for match, file in files.matching(PATTERN)}
     files.require(FILES, found)
     train, test = (_split(found[name]) for name in FILES)
-    return Data(train, test)
+    return DatasetSplits(train, test)
 
 
-def _split(file: File) -> Images:
+def _split(file: File) -> ImageTensors:
     from scipy.io import loadmat  # slow to import, and only needed here
 
     try:
@@ -35,7 +35,7 @@ def _split(file: File) -> Images:
     except Exception as error:  # scipy raises whatever a damaged file makes it stumble over
         raise unreadable(file.name, error) from None
     y[y == CLASSES] = 0  # MATLAB counts from 1: the digit 0 is class 10
-    return Images(x, labels(y, CLASSES, file.name))
+    return ImageTensors(x, labels(y, CLASSES, file.name))
 
 
 def _official() -> list[Download]:
@@ -46,7 +46,7 @@ def _official() -> list[Download]:
 
 SVHN = Source(
     name="svhn",
-    homes=("svhn", "SVHN"),
+    search_dirs=("svhn", "SVHN"),
     files=PATTERN,
     archives=archive("svhn"),
     read=_read,

@@ -5,21 +5,21 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from fedpan_exp.report.plots.figure_result import Nothing, Plate, grid, key_below, panels_of
+from fedpan_exp.report.plots.figure_result import FigureResult, NoData, grid, key_below, panels_of
 from fedpan_exp.report.runs import Run
-from fedpan_exp.report.statistics import Cell, cell_of
+from fedpan_exp.report.statistics import SeedStats, seed_stats
 from fedpan_exp.report.style import OFF, ON
 from fedpan_exp.report.sweeps import Sweep
-from fedpan_exp.report.tables import Table, Value, amount
+from fedpan_exp.report.tables import Table, Value, mean_std
 
 MEASURES = {"summary/divergence/": "weight divergence", "summary/gradient_variance/": "gradient variance"}
 
 
-def divergence(sweep: Sweep) -> Plate:
+def divergence(sweep: Sweep) -> FigureResult:
     runs = sweep.of("divergence", "federate")
     measures = {prefix: label for prefix, label in MEASURES.items() if any(run.numbers(prefix) for run in runs)}
     if not any(run.whole for run in runs) or not measures:
-        raise Nothing("none of its runs has measured a divergence yet")
+        raise NoData("none of its runs has measured a divergence yet")
     panels = panels_of(runs, ("fl_scene.alpha", "dataset"))
     figure, axes = grid(len(measures), len(panels), 3.6, 2.4)
     rows: list[list[Value]] = []
@@ -36,18 +36,18 @@ def divergence(sweep: Sweep) -> Plate:
                 if less is not None:
                     lower[label].append(less < 0)
                 change = "–" if less is None else f"{less:+.0%}"
-                rows.append([label, f"alpha={title}", layer, amount(plain, 1, 4), amount(aware, 1, 4), change])
+                rows.append([label, f"alpha={title}", layer, mean_std(plain, 1, 4), mean_std(aware, 1, 4), change])
     key_below(figure, axes[0, 0])
     table = Table(["measure", "panel", "layer", "PANs off", "PANs on", "change"], rows)
     found = "; ".join(f"{label} in {sum(each)} of {len(each)}" for label, each in lower.items())
-    return Plate(figure, table, {"lower": found})
+    return FigureResult(figure, table, {"lower": found})
 
 
-def _cell(runs: Sequence[Run], name: str) -> Cell:
-    return cell_of(runs, lambda run: run.number(name))
+def _cell(runs: Sequence[Run], name: str) -> SeedStats:
+    return seed_stats(runs, lambda run: run.number(name))
 
 
-def _bars(axes: Axes, layers: list[str], off: list[Cell], on: list[Cell]) -> None:
+def _bars(axes: Axes, layers: list[str], off: list[SeedStats], on: list[SeedStats]) -> None:
     positions = np.arange(len(layers))
     for shift, cells, colour, label in ((-0.2, off, OFF, "PANs off"), (0.2, on, ON, "PANs on")):
         deviations = [cell.deviation or 0 for cell in cells]
@@ -58,5 +58,5 @@ def _bars(axes: Axes, layers: list[str], off: list[Cell], on: list[Cell]) -> Non
     axes.set_xticks(positions, layers, fontsize=8, rotation=45 if len(layers) > 5 else 0)
 
 
-def _ratio(off: Cell, on: Cell) -> float | None:
+def _ratio(off: SeedStats, on: SeedStats) -> float | None:
     return on.mean / off.mean - 1 if off.mean and on.mean is not None else None

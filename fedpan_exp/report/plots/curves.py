@@ -5,16 +5,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from fedpan_exp.report.plots.figure_result import Plate, grid, key_below, thin, values_of
+from fedpan_exp.report.plots.figure_result import FigureResult, grid, key_below, thin, values_of
 from fedpan_exp.report.plots.lines import RULE, findings, measured, row_of
 from fedpan_exp.report.runs import Run, show
-from fedpan_exp.report.statistics import best_pan, cell_of
+from fedpan_exp.report.statistics import best_pan, seed_stats
 from fedpan_exp.report.style import OFF, ON, SERIES
 from fedpan_exp.report.sweeps import Sweep
-from fedpan_exp.report.tables import Amount, Table, Value, amount
+from fedpan_exp.report.tables import MeanStd, Table, Value, mean_std
 
 
-def off_on(sweep: Sweep) -> Plate:
+def off_on(sweep: Sweep) -> FigureResult:
     """Rows are datasets, columns are algorithms, as in the paper."""
     runs = measured(sweep.runs)
     datasets, algorithms = values_of(runs, "dataset"), values_of(runs, "algorithm")
@@ -42,10 +42,10 @@ def off_on(sweep: Sweep) -> Plate:
         ["dataset", "algorithm", "PANs off (%)", "best PAN", "PANs on (%)", "on - off (points)", "pairs"], rows
     )
     found = findings(gains) | {"better": f"better in {better} of {len(gains)} cells" if gains else "–"}
-    return Plate(figure, table, found, [RULE, "bands: one deviation over seeds"])
+    return FigureResult(figure, table, found, [RULE, "bands: one deviation over seeds"])
 
 
-def variants(sweep: Sweep, name: Callable[[Run], str]) -> Plate:
+def variants(sweep: Sweep, name: Callable[[Run], str]) -> FigureResult:
     """A panel a dataset, a curve a variant."""
     runs = measured(sweep.runs)
     datasets = values_of(runs, "dataset")
@@ -58,12 +58,12 @@ def variants(sweep: Sweep, name: Callable[[Run], str]) -> Plate:
                 by_variant.setdefault(name(run), []).append(run)
         for colour, (variant, there) in zip([*SERIES] * 9, sorted(by_variant.items()), strict=False):
             draw_mean(panel, [run for run in there if run.whole], colour, variant)
-            rows.append([show(dataset), show(there[0].setting("model")), variant, amount(cell_of(there))])
+            rows.append([show(dataset), show(there[0].setting("model")), variant, mean_std(seed_stats(there))])
         panel.set_title(f"{dataset}, {values_of(runs, 'model')[0]}" if len(datasets) == 1 else str(dataset), fontsize=9)
         panel.set(xlabel="round", ylabel="accuracy (%)")
     key_below(figure, axes.flat[0])
     means = {f"{row[0]} {row[2]}": row[3] for row in rows}
-    return Plate(figure, Table(["dataset", "model", "variant", "last five (%)"], rows), dict(_best(means)))
+    return FigureResult(figure, Table(["dataset", "model", "variant", "last five (%)"], rows), dict(_best(means)))
 
 
 def norm_variant(run: Run) -> str:
@@ -91,6 +91,8 @@ def draw_mean(axes: Axes, runs: Sequence[Run], colour: str, label: str, line: st
 
 
 def _best(means: dict[str, Value]) -> list[tuple[str, str]]:
-    scored = {name: value.mean for name, value in means.items() if isinstance(value, Amount) and value.mean is not None}
+    scored = {
+        name: value.mean for name, value in means.items() if isinstance(value, MeanStd) and value.mean is not None
+    }
     best = max(scored, key=lambda name: scored[name], default=None)
     return [("best", f"{best} ({scored[best]:.2f}%)")] if best else []

@@ -10,20 +10,20 @@ from matplotlib.figure import Figure
 
 from fedpan_exp.report.runs import Run, show
 from fedpan_exp.report.style import tidy
-from fedpan_exp.report.tables import Amount, Table
+from fedpan_exp.report.tables import MeanStd, Table
 
 
 @dataclass
-class Plate:
+class FigureResult:
     """An exhibit as we found it. `found` answers the paper's claims, by their keys."""
 
     figure: Figure
     table: Table
-    found: dict[str, Amount | str] = field(default_factory=dict)
+    found: dict[str, MeanStd | str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
-class Nothing(Exception):
+class NoData(Exception):
     """A sweep without a single run that the exhibit could be drawn from; says why."""
 
 

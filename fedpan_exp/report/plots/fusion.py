@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from fedpan_exp.report.plots.figure_result import Plate, grid, panels_of
+from fedpan_exp.report.plots.figure_result import FigureResult, grid, panels_of
 from fedpan_exp.report.plots.shuffling import whole_of
 from fedpan_exp.report.runs import Run
 from fedpan_exp.report.style import BLUE, GREEN, GREY, ORANGE
 from fedpan_exp.report.sweeps import Sweep
-from fedpan_exp.report.tables import Amount, Table, Value
+from fedpan_exp.report.tables import MeanStd, Table, Value
 
 LINES = (  # name, of runs with PANs off?, column, colour
     ("Avg", True, "avg_acc", GREY),
@@ -17,7 +17,7 @@ LINES = (  # name, of runs with PANs off?, column, colour
 )
 
 
-def draw(sweep: Sweep) -> Plate:
+def draw(sweep: Sweep) -> FigureResult:
     panels = panels_of(whole_of(sweep, "fusion"), ("dataset", "model"))
     figure, axes = grid(1, len(panels), 4.2, 3.2)
     rows: list[list[Value]] = []
@@ -36,8 +36,10 @@ def draw(sweep: Sweep) -> Plate:
         panel.set(xlabel="$\\mu$", ylabel="accuracy (%)")
         panel.set_title(title, fontsize=9)
         panel.legend(frameon=False, fontsize=7)
-    found: dict[str, Amount | str] = {"middle": Amount(float(np.mean(gains)), n=len(gains), sign=True)} if gains else {}
-    return Plate(figure, Table(["networks", "fusion", "mu", "accuracy (%)"], rows), found)
+    found: dict[str, MeanStd | str] = (
+        {"middle": MeanStd(float(np.mean(gains)), n=len(gains), sign=True)} if gains else {}
+    )
+    return FigureResult(figure, Table(["networks", "fusion", "mu", "accuracy (%)"], rows), found)
 
 
 def _mean(runs: list[Run], column: str) -> tuple[np.ndarray, np.ndarray]:
@@ -49,6 +51,6 @@ def _mean(runs: list[Run], column: str) -> tuple[np.ndarray, np.ndarray]:
     return curves[0][0], np.array([accuracy for _, accuracy in curves])
 
 
-def _amount(values: np.ndarray) -> Amount:
+def _amount(values: np.ndarray) -> MeanStd:
     deviation = float(values.std(ddof=1)) * 100 if len(values) > 1 else None
-    return Amount(100 * float(values.mean()), deviation, len(values))
+    return MeanStd(100 * float(values.mean()), deviation, len(values))

@@ -2,20 +2,20 @@
 
 from collections import Counter
 
-from fedpan_exp.report.plots.figure_result import Plate, grid, key_below
+from fedpan_exp.report.plots.figure_result import FigureResult, grid, key_below
 from fedpan_exp.report.plots.lines import draw_pans, measured
 from fedpan_exp.report.runs import Run
 from fedpan_exp.report.statistics import best_pan
 from fedpan_exp.report.style import GREEN, OFF, ON
 from fedpan_exp.report.sweeps import Sweep
-from fedpan_exp.report.tables import Amount, Table, Value
+from fedpan_exp.report.tables import MeanStd, Table, Value
 
 
-def draw(sweep: Sweep) -> Plate:
+def draw(sweep: Sweep) -> FigureResult:
     runs = measured(sweep.runs)
     figure, axes = grid(1, 2, 4.0, 3.0)
     left, right = axes.flat
-    found: dict[str, Amount | str] = {}
+    found: dict[str, MeanStd | str] = {}
     rows: list[list[Value]] = draw_pans(left, runs, "pan.A", ("pan.A",), str(runs[0].setting("dataset")), found)
     left.set_title(str(runs[0].setting("dataset")), fontsize=9)
     key_below(figure, left)
@@ -32,9 +32,11 @@ def draw(sweep: Sweep) -> Plate:
         for pan, share in shares.items()
     ]
     if total:
-        found["off best"] = Amount(shares.get("off", 0.0), n=total, digits=0)
+        found["off best"] = MeanStd(shares.get("off", 0.0), n=total, digits=0)
     table = Table(["panel", "PAN", "setting", "accuracy (%)", "on - off (points)", "pairs"], rows)
-    return Plate(figure, table, found, [f"right: over {total} settings of all runs here that have PANs off and on"])
+    return FigureResult(
+        figure, table, found, [f"right: over {total} settings of all runs here that have PANs off and on"]
+    )
 
 
 def winners(runs: tuple[Run, ...]) -> Counter[str]:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 
 from fedpan_exp.report.pairing import Paired, paired
-from fedpan_exp.report.plots.figure_result import Nothing, Plate, grid, key_below, panels_of, values_of
+from fedpan_exp.report.plots.figure_result import FigureResult, NoData, grid, key_below, panels_of, values_of
 from fedpan_exp.report.runs import SIGNS, VALUE, Run, show
-from fedpan_exp.report.statistics import Cell, Choice, best_pan, cell_of
+from fedpan_exp.report.statistics import Choice, SeedStats, best_pan, seed_stats
 from fedpan_exp.report.style import GREEN, OFF, ON
 from fedpan_exp.report.sweeps import Sweep
-from fedpan_exp.report.tables import Amount, Table, Value, amount, gain
+from fedpan_exp.report.tables import MeanStd, Table, Value, gain, mean_std
 
 COLUMNS = 5
 ACCURACY = "accuracy (%)"
@@ -26,11 +26,11 @@ def measured(runs: Sequence[Run]) -> list[Run]:
     """Whole runs with an accuracy, and those that will have one or failed to."""
     found = [run for run in runs if run.number(VALUE) is not None or not run.whole]
     if not any(run.whole for run in found):
-        raise Nothing("none of its runs has come to an accuracy yet")
+        raise NoData("none of its runs has come to an accuracy yet")
     return found
 
 
-def off_on(sweep: Sweep, settings: Sequence[str]) -> Plate:
+def off_on(sweep: Sweep, settings: Sequence[str]) -> FigureResult:
     """Panels by dataset and algorithm for each of the settings, the others of them held at their usual value."""
     runs = measured(sweep.runs)
     parts = [
@@ -58,10 +58,10 @@ def off_on(sweep: Sweep, settings: Sequence[str]) -> Plate:
         panel.set_visible(False)
     key_below(figure, axes.flat[0])
     table = Table(["panel", "setting", "PANs off (%)", "best PAN", "PANs on (%)", "on - off (points)", "pairs"], rows)
-    return Plate(figure, table, findings(gains), [RULE] if any(_tried(runs)) else [])
+    return FigureResult(figure, table, findings(gains), [RULE] if any(_tried(runs)) else [])
 
 
-def findings(gains: dict[str, list[float]]) -> dict[str, Amount | str]:
+def findings(gains: dict[str, list[float]]) -> dict[str, MeanStd | str]:
     """`gain` over all pairs; `gains` for each value of the setting."""
     everything = [difference for found in gains.values() for difference in found]
     each = {place: gain(Paired(tuple(found))) for place, found in gains.items() if found}
@@ -73,35 +73,37 @@ def findings(gains: dict[str, list[float]]) -> dict[str, Amount | str]:
 
 def row_of(panel: str, setting: str, point: Choice) -> list[Value]:
     pairs = point.gain.n if point.gain else 0
-    return [panel, setting, amount(point.off), point.pan, amount(point.on), gain(point.gain), pairs]
+    return [panel, setting, mean_std(point.off), point.pan, mean_std(point.on), gain(point.gain), pairs]
 
 
-def pan_against(sweep: Sweep, settings: Sequence[str]) -> Plate:
+def pan_against(sweep: Sweep, settings: Sequence[str]) -> FigureResult:
     """A line for PAN+ and one for PAN∘ against each of pan.A and pan.T; PANs off is level."""
     runs = measured(sweep.runs)
     panels = [(setting, *item) for item in panels_of(runs, ("dataset",)).items() for setting in settings]
     figure, axes = grid(-(-len(panels) // 2) if len(panels) > 3 else 1, 2 if len(panels) > 3 else len(panels), 3.8)
     rows: list[list[Value]] = []
-    found: dict[str, Amount | str] = {}
+    found: dict[str, MeanStd | str] = {}
     for panel, (setting, title, there) in zip(axes.flat, panels, strict=False):
         panel.set_title(title, fontsize=9)
         rows += draw_pans(panel, there, setting, settings, title, found)
     for panel in list(axes.flat)[len(panels) :]:
         panel.set_visible(False)
     key_below(figure, axes.flat[0])
-    return Plate(figure, Table(["panel", "PAN", "setting", "accuracy (%)", "on - off (points)", "pairs"], rows), found)
+    return FigureResult(
+        figure, Table(["panel", "PAN", "setting", "accuracy (%)", "on - off (points)", "pairs"], rows), found
+    )
 
 
 def draw_pans(
-    axes: Axes, runs: Sequence[Run], setting: str, settings: Sequence[str], title: str, found: dict[str, Amount | str]
+    axes: Axes, runs: Sequence[Run], setting: str, settings: Sequence[str], title: str, found: dict[str, MeanStd | str]
 ) -> list[list[Value]]:
     """Returns rows of the table; `found` gets the best value and the spread of each line."""
     short = setting.split(".")[-1]
     baseline = [run for run in runs if run.is_off]
     rows: list[list[Value]] = []
     if baseline:
-        level = cell_of(baseline)
-        rows.append([title, "off", "", amount(level), Amount(None, n=0), 0])
+        level = seed_stats(baseline)
+        rows.append([title, "off", "", mean_std(level), MeanStd(None, n=0), 0])
         if level.mean is not None:
             axes.axhline(level.mean * 100, color=OFF, linestyle="--", linewidth=1.2, label="PANs off")
     ticks = [value for value in values_of(runs, setting) if value]
@@ -111,12 +113,12 @@ def draw_pans(
             continue
         held, kept = hold(there, setting, settings)
         at = {value: [run for run in kept if run.setting(setting) == value] for value in values_of(kept, setting)}
-        cells = {value: cell_of(found_there) for value, found_there in at.items()}
-        draw_points(axes, ticks, [cells.get(tick, Cell()) for tick in ticks], COLOURS[mode], SIGNS[mode], "s")
+        cells = {value: seed_stats(found_there) for value, found_there in at.items()}
+        draw_points(axes, ticks, [cells.get(tick, SeedStats()) for tick in ticks], COLOURS[mode], SIGNS[mode], "s")
         for value, cell in cells.items():
             difference = paired([*at[value], *baseline])
             place = f"{short}={show(value)}{held}"
-            rows.append([title, SIGNS[mode], place, amount(cell), gain(difference), difference.n])
+            rows.append([title, SIGNS[mode], place, mean_std(cell), gain(difference), difference.n])
         means = {value: cell.mean * 100 for value, cell in cells.items() if cell.mean is not None}
         if means:
             best = max(means, key=lambda value: means[value])
@@ -127,7 +129,7 @@ def draw_pans(
 
 
 def draw_points(
-    axes: Axes, ticks: Sequence, cells: Sequence[Cell], colour: str, label: str, marker: str, line: str = "-"
+    axes: Axes, ticks: Sequence, cells: Sequence[SeedStats], colour: str, label: str, marker: str, line: str = "-"
 ) -> None:
     """Values stand at even distances, as on the paper's axes; a point with runs left out is hollow."""
     there = [(x, cell) for x, cell in enumerate(cells) if cell.mean is not None]

@@ -4,44 +4,44 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from fedpan_exp.report.plots.figure_result import Plate, grid, panels_of, values_of
+from fedpan_exp.report.plots.figure_result import FigureResult, grid, panels_of, values_of
 from fedpan_exp.report.plots.lines import measured
 from fedpan_exp.report.plots.shuffling import draw_kept
 from fedpan_exp.report.runs import Run, show
-from fedpan_exp.report.statistics import Cell, cell_of
+from fedpan_exp.report.statistics import SeedStats, seed_stats
 from fedpan_exp.report.style import BLUE, GREEN, GREY, ORANGE
 from fedpan_exp.report.sweeps import Sweep
-from fedpan_exp.report.tables import Amount, Table, Value, amount
+from fedpan_exp.report.tables import MeanStd, Table, Value, mean_std
 
 N_SF = "study.N_sf"
 
 
-def draw(sweep: Sweep) -> Plate:
+def draw(sweep: Sweep) -> FigureResult:
     """Dotted: FL by alpha. Dots: shuffled clients at the most even alpha. Last panel: neurons kept by N_sf."""
     runs = measured(sweep.of("federate", "shuffle_federate"))
     panels = panels_of(runs, ("dataset",))
     counted = [run for run in (sweep.of("kept_ratio") or sweep.others) if run.whole and "N_sf" in run.columns]
     figure, axes = grid(1, len(panels) + bool(counted), 3.8, 3.0)
     rows: list[list[Value]] = []
-    found: dict[str, Amount | str] = {}
+    found: dict[str, MeanStd | str] = {}
     for panel, (title, there) in zip(axes.flat, panels.items(), strict=False):
         rows += _thermometer(panel, there, title, found)
         panel.set_title(title, fontsize=9)
     if counted:
         for row in draw_kept(axes.flat[-1], counted[:1]):
             rows.append(["neurons kept", str(row[1]), row[2]])
-            if isinstance(row[2], Amount):
+            if isinstance(row[2], MeanStd):
                 found[f"kept {row[1]}"] = row[2]
-    return Plate(figure, Table(["panel", "setting", "accuracy or kept (%)"], rows), found)
+    return FigureResult(figure, Table(["panel", "setting", "accuracy or kept (%)"], rows), found)
 
 
-def _thermometer(axes: Axes, runs: Sequence[Run], title: str, found: dict[str, Amount | str]) -> list[list[Value]]:
+def _thermometer(axes: Axes, runs: Sequence[Run], title: str, found: dict[str, MeanStd | str]) -> list[list[Value]]:
     levels = {
-        alpha: cell_of([run for run in runs if not run.setting(N_SF) and run.setting("fl_scene.alpha") == alpha])
+        alpha: seed_stats([run for run in runs if not run.setting(N_SF) and run.setting("fl_scene.alpha") == alpha])
         for alpha in values_of(runs, "fl_scene.alpha")
     }
     shuffled = {
-        N_sf: cell_of([run for run in runs if run.setting(N_SF) == N_sf]) for N_sf in values_of(runs, N_SF) if N_sf
+        N_sf: seed_stats([run for run in runs if run.setting(N_SF) == N_sf]) for N_sf in values_of(runs, N_SF) if N_sf
     }
     for colour, (alpha, cell) in zip((ORANGE, GREEN, BLUE, GREY), levels.items(), strict=False):
         if cell.mean is not None:
@@ -59,12 +59,12 @@ def _thermometer(axes: Axes, runs: Sequence[Run], title: str, found: dict[str, A
     if lowest is not None and 0.2 in shuffled and (title == "cifar10" or "drop" not in found):  # the paper's is cifar10
         found["drop"] = _difference(shuffled[0.2], levels[lowest], title)
     rows: list[list[Value]] = [
-        [title, f"alpha={show(alpha)}", amount(cell)] for alpha, cell in levels.items() if cell.n
+        [title, f"alpha={show(alpha)}", mean_std(cell)] for alpha, cell in levels.items() if cell.n
     ]
-    return rows + [[title, f"N_sf={show(N_sf)}", amount(cell)] for N_sf, cell in shuffled.items()]
+    return rows + [[title, f"N_sf={show(N_sf)}", mean_std(cell)] for N_sf, cell in shuffled.items()]
 
 
-def _difference(shuffled: Cell, uneven: Cell, dataset: str) -> Amount:
+def _difference(shuffled: SeedStats, uneven: SeedStats, dataset: str) -> MeanStd:
     if shuffled.mean is None or uneven.mean is None:
-        return Amount(None)
-    return Amount(100 * (shuffled.mean - uneven.mean), n=min(shuffled.n, uneven.n), note=dataset, sign=True)
+        return MeanStd(None)
+    return MeanStd(100 * (shuffled.mean - uneven.mean), n=min(shuffled.n, uneven.n), note=dataset, sign=True)

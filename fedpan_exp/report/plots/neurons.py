@@ -10,22 +10,22 @@ from safetensors.numpy import load_file
 
 from fedpan_exp.report.matching import draw_dots
 from fedpan_exp.report.pairing import paired, pairs
-from fedpan_exp.report.plots.figure_result import Nothing, Plate, grid
+from fedpan_exp.report.plots.figure_result import FigureResult, NoData, grid
 from fedpan_exp.report.preference import draw_strips
 from fedpan_exp.report.runs import Run
-from fedpan_exp.report.statistics import cell_of
+from fedpan_exp.report.statistics import seed_stats
 from fedpan_exp.report.style import OFF, ON
 from fedpan_exp.report.sweeps import Sweep
-from fedpan_exp.report.tables import Amount, Table, Value, amount, gain
+from fedpan_exp.report.tables import MeanStd, Table, Value, gain, mean_std
 from fedpan_exp.system.atomic_io import read_json
 
 
-def assignment(sweep: Sweep, layer: str) -> Plate:
+def assignment(sweep: Sweep, layer: str) -> FigureResult:
     """A dot where a neuron of the global model (row) is matched by one of the local model (column)."""
     return _off_on(sweep, "matching", layer, read_matching, draw_matching, (3.2, 3.2))
 
 
-def preference(sweep: Sweep, layer: str) -> Plate:
+def preference(sweep: Sweep, layer: str) -> FigureResult:
     """A stripe a neuron, coloured by the class it prefers; global above, local below."""
     return _off_on(sweep, "preference", layer, read_preference, draw_preference, (4.4, 1.9))
 
@@ -37,10 +37,10 @@ def _off_on(
     read: Callable[[Run], dict[str, Any]],
     draw: Callable[[Axes, Any], None],
     size: tuple[float, float],
-) -> Plate:
+) -> FigureResult:
     whole = [run for run in sweep.of(study) if run.whole and read(run)]
     if not whole:
-        raise Nothing(f"none of its runs has come to a {study} yet")
+        raise NoData(f"none of its runs has come to a {study} yet")
     notes = []
     layers = list(dict.fromkeys(name for run in whole for name in read(run)))
     if layer not in layers:
@@ -58,11 +58,11 @@ def _off_on(
     names = list(dict.fromkeys(name for run in whole for name in run.numbers(f"summary/{study}/")))
     rows = [_row(sweep.of(study), f"summary/{study}/{name}", name) for name in names]
     table = Table(["layer", "PANs off (%)", "PANs on (%)", "on - off (points)", "pairs"], rows)
-    found: dict[str, Amount | str] = {}
+    found: dict[str, MeanStd | str] = {}
     for row in rows:
-        if row[0] == layer and isinstance(row[3], Amount):
+        if row[0] == layer and isinstance(row[3], MeanStd):
             found = {"off": str(row[1]) + "%", "on": str(row[2]) + "%", "gain": row[3]}
-    return Plate(figure, table, found, [*notes, f"shown: seed {shown[0].seed}, {layer}"])
+    return FigureResult(figure, table, found, [*notes, f"shown: seed {shown[0].seed}, {layer}"])
 
 
 def read_matching(run: Run) -> dict[str, Any]:
@@ -97,10 +97,10 @@ def draw_preference(axes: Axes, models: tuple[np.ndarray, np.ndarray]) -> None:
 
 
 def _row(runs: Sequence[Run], value: str, layer: str) -> list[Value]:
-    off = cell_of([run for run in runs if run.is_off], lambda run: run.number(value))
-    on = cell_of([run for run in runs if not run.is_off], lambda run: run.number(value))
+    off = seed_stats([run for run in runs if run.is_off], lambda run: run.number(value))
+    on = seed_stats([run for run in runs if not run.is_off], lambda run: run.number(value))
     difference = paired(runs, value)
-    return [layer, amount(off), amount(on), gain(difference), difference.n]
+    return [layer, mean_std(off), mean_std(on), gain(difference), difference.n]
 
 
 def _colour(run: Run) -> str:

@@ -2,39 +2,39 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from fedpan_exp.report.plots.figure_result import Plate, grid
+from fedpan_exp.report.plots.figure_result import FigureResult, grid
 from fedpan_exp.report.plots.lines import RULE, measured
 from fedpan_exp.report.runs import Run, show
-from fedpan_exp.report.statistics import Cell, best_pan, cell_of
+from fedpan_exp.report.statistics import SeedStats, best_pan, seed_stats
 from fedpan_exp.report.style import GREY, OFF, ON
 from fedpan_exp.report.sweeps import Sweep
-from fedpan_exp.report.tables import Amount, Table, Value, amount, gain
+from fedpan_exp.report.tables import MeanStd, Table, Value, gain, mean_std
 
 PAPERS = {"PANs off": "FedAvg", "PANs on": "FedAvg+PANs"}  # what the paper calls ours
 Printed = Mapping[str, Mapping[str, float]]  # row -> method -> accuracy in %
 
 
-def scenes(sweep: Sweep, printed: Printed) -> Plate:
+def scenes(sweep: Sweep, printed: Printed) -> FigureResult:
     """A row a scene (K, R, alpha, E); ours are FedAvg with PANs off and on."""
     runs = measured(sweep.runs)
     by_scene: dict[str, list[Run]] = {}
     for run in runs:
         by_scene.setdefault(_scene(run), []).append(run)
     rows: list[list[Value]] = []
-    found: dict[str, Amount | str] = {}
-    ours: dict[str, dict[str, Cell]] = {}
+    found: dict[str, MeanStd | str] = {}
+    ours: dict[str, dict[str, SeedStats]] = {}
     methods = list(dict.fromkeys(method for row in printed.values() for method in row))
     for scene, there in by_scene.items():
         point = best_pan(there)
         paper, mark = _nearest(scene, printed)
-        found |= {f"{paper} off": amount(point.off), f"{paper} on": amount(point.on)}
+        found |= {f"{paper} off": mean_std(point.off), f"{paper} on": mean_std(point.on)}
         ours[scene] = {"PANs off": point.off, "PANs on": point.on}
         rows.append(
             [
                 f"{scene}{mark}",
                 *(printed.get(paper, {}).get(method) for method in methods),
-                amount(point.off),
-                amount(point.on),
+                mean_std(point.off),
+                mean_std(point.on),
                 point.pan,
                 gain(point.gain),
             ]
@@ -45,32 +45,32 @@ def scenes(sweep: Sweep, printed: Printed) -> Plate:
     return _plate(ours, {scene: printed.get(_nearest(scene, printed)[0], {}) for scene in ours}, table, found, notes)
 
 
-def centralized(sweep: Sweep, printed: Printed) -> Plate:
+def centralized(sweep: Sweep, printed: Printed) -> FigureResult:
     """A row a dataset; columns are optimizers."""
     runs = measured(sweep.runs)
     rows: list[list[Value]] = []
-    found: dict[str, Amount | str] = {}
-    ours: dict[str, dict[str, Cell]] = {}
+    found: dict[str, MeanStd | str] = {}
+    ours: dict[str, dict[str, SeedStats]] = {}
     places = _by(runs, lambda run: (show(run.setting("dataset")), show(run.setting("study.optimizer", "sgd"))))
     for (dataset, optimizer), there in places.items():
-        cell = cell_of(there)
+        cell = seed_stats(there)
         ours.setdefault(dataset, {})[optimizer] = cell
-        found[f"{dataset} {optimizer}"] = amount(cell)
+        found[f"{dataset} {optimizer}"] = mean_std(cell)
         paper = printed.get(dataset, {}).get(optimizer)
-        difference = Amount(None if cell.mean is None or paper is None else cell.mean * 100 - paper, sign=True)
+        difference = MeanStd(None if cell.mean is None or paper is None else cell.mean * 100 - paper, sign=True)
         network = ", ".join(dict.fromkeys(show(run.setting("model")) for run in there))
-        rows.append([dataset, network, optimizer, paper, amount(cell), difference])
+        rows.append([dataset, network, optimizer, paper, mean_std(cell), difference])
     table = Table(["dataset", "network", "optimizer", "paper (%)", "ours (%)", "ours - paper"], rows)
     return _plate(ours, {dataset: printed.get(dataset, {}) for dataset in ours}, table, found, [])
 
 
 def _plate(
-    ours: dict[str, dict[str, Cell]],
+    ours: dict[str, dict[str, SeedStats]],
     printed: Printed,
     table: Table,
-    found: dict[str, Amount | str],
+    found: dict[str, MeanStd | str],
     notes: list[str],
-) -> Plate:
+) -> FigureResult:
     """Ours are filled, the paper's are hollow; methods that only the paper has are ticks with a name."""
     figure, axes = grid(1, 1, 7.5, max(2.4, 0.6 * len(ours) + 1.2))
     panel = axes[0, 0]
@@ -91,7 +91,7 @@ def _plate(
     handles, labels = panel.get_legend_handles_labels()
     once = dict(zip(labels, handles, strict=True))
     figure.legend(once.values(), once.keys(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
-    return Plate(figure, table, found, notes)
+    return FigureResult(figure, table, found, notes)
 
 
 def _scene(run: Run) -> str:

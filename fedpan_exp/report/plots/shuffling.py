@@ -5,24 +5,24 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from fedpan_exp.report.plots.figure_result import Nothing, Plate, grid, panels_of
+from fedpan_exp.report.plots.figure_result import FigureResult, NoData, grid, panels_of
 from fedpan_exp.report.plots.neurons import draw_matching
 from fedpan_exp.report.runs import SIGNS, Run, show
-from fedpan_exp.report.statistics import cell_of
+from fedpan_exp.report.statistics import seed_stats
 from fedpan_exp.report.style import BLUE, GREEN, MARKERS, ON, SERIES
 from fedpan_exp.report.sweeps import Sweep
-from fedpan_exp.report.tables import Amount, Table, Value, amount
+from fedpan_exp.report.tables import MeanStd, Table, Value, mean_std
 from fedpan_exp.system.atomic_io import read_json
 
 
 def whole_of(sweep: Sweep, study: str) -> list[Run]:
     whole = [run for run in sweep.of(study) if run.whole and run.columns]
     if not whole:
-        raise Nothing(f"none of its runs of {study} is done")
+        raise NoData(f"none of its runs of {study} is done")
     return whole
 
 
-def kept_ratio(sweep: Sweep) -> Plate:
+def kept_ratio(sweep: Sweep) -> FigureResult:
     """Left: the share of neurons that stay in place against P_sf. Right: one permutation."""
     runs = whole_of(sweep, "kept_ratio")
     figure, axes = grid(1, 2, 3.8, 3.2)
@@ -41,8 +41,8 @@ def kept_ratio(sweep: Sweep) -> Plate:
         right.set_title(
             f"$P_{{sf}}$={permutation.get('P_sf')}, kept {np.mean(order == np.arange(len(order))):.3f}", fontsize=9
         )
-    found = {str(row[1]): row[2] for row in rows if isinstance(row[2], Amount)}
-    return Plate(figure, Table(["run", "shuffle", "R_kept"], rows), dict(found))
+    found = {str(row[1]): row[2] for row in rows if isinstance(row[2], MeanStd)}
+    return FigureResult(figure, Table(["run", "shuffle", "R_kept"], rows), dict(found))
 
 
 def draw_kept(axes: Axes, runs: Sequence[Run]) -> list[list[Value]]:
@@ -54,12 +54,12 @@ def draw_kept(axes: Axes, runs: Sequence[Run]) -> list[list[Value]]:
     return rows
 
 
-def shuffle_error(sweep: Sweep) -> Plate:
+def shuffle_error(sweep: Sweep) -> FigureResult:
     """Left: PAN∘'s error against A, a line for each T. Right: PAN+ and PAN∘ at the first T, which the powers are of."""
     run = whole_of(sweep, "shuffle_error")[0]
     modes, A, T, error, deviation = (run.columns.get(name) for name in ("mode", "A", "T", "error", "deviation"))
     if modes is None or A is None or T is None or error is None:
-        raise Nothing("its record has no shuffle errors")
+        raise NoData("its record has no shuffle errors")
     spread = np.full(len(A), np.nan) if deviation is None else deviation
     figure, axes = grid(1, 2, 3.8, 3.0)
     left, right = axes.flat
@@ -77,18 +77,18 @@ def shuffle_error(sweep: Sweep) -> Plate:
         panel.legend(frameon=False, fontsize=8)
     left.set_title(f"PAN∘, {run.setting('model')}", fontsize=9)
     rows: list[list[Value]] = [
-        [SIGNS.get(str(m), str(m)), float(a), float(t), Amount(float(e), None if np.isnan(s) else float(s), digits=5)]
+        [SIGNS.get(str(m), str(m)), float(a), float(t), MeanStd(float(e), None if np.isnan(s) else float(s), digits=5)]
         for m, a, t, e, s in zip(modes, A, T, error, spread, strict=True)
     ]
     powers = {mode: run.number(f"summary/power_{mode}") for mode in ("add", "mul")}
-    found: dict[str, Amount | str] = {
-        f"power {mode}": Amount(power) for mode, power in powers.items() if power is not None
+    found: dict[str, MeanStd | str] = {
+        f"power {mode}": MeanStd(power) for mode, power in powers.items() if power is not None
     }
     found["T"] = _influence_of_T(A[modes == "mul"], T[modes == "mul"], error[modes == "mul"])
-    return Plate(figure, Table(["PAN", "A", "T", "shuffle error"], rows), found)
+    return FigureResult(figure, Table(["PAN", "A", "T", "shuffle error"], rows), found)
 
 
-def shuffle_test(sweep: Sweep) -> Plate:
+def shuffle_test(sweep: Sweep) -> FigureResult:
     """First: accuracy of the trained networks. Then, a panel a dataset: accuracy after shuffling with P_sf."""
     runs = whole_of(sweep, "shuffle_test")
     panels = panels_of(runs, ("dataset", "model"))
@@ -100,14 +100,14 @@ def shuffle_test(sweep: Sweep) -> Plate:
         by_pan: dict[str, list[Run]] = {}
         for run in sorted(there, key=lambda run: (not run.is_off, run.pan)):
             by_pan.setdefault(run.pan, []).append(run)
-        trained = {pan: cell_of(same, lambda run: run.number("summary/test_acc")) for pan, same in by_pan.items()}
+        trained = {pan: seed_stats(same, lambda run: run.number("summary/test_acc")) for pan, same in by_pan.items()}
         heights = [np.nan if cell.mean is None else 100 * cell.mean for cell in trained.values()]
         first.plot(list(trained), heights, marker + "-", markersize=4, label=title)
         for colour, (pan, same) in zip([*SERIES] * 9, by_pan.items(), strict=False):
             P_sf, accuracy = same[0].series("test_acc", "P_sf")
             panel.plot(P_sf, 100 * accuracy, color=colour, marker=marker, markersize=3, linewidth=1.2, label=pan)
             rows += [
-                [title, pan, amount(trained[pan]), p, Amount(100 * a)]
+                [title, pan, mean_std(trained[pan]), p, MeanStd(100 * a)]
                 for p, a in zip(P_sf.tolist(), accuracy.tolist(), strict=True)
             ]
             if pan == "off":
@@ -118,9 +118,9 @@ def shuffle_test(sweep: Sweep) -> Plate:
     first.set(ylabel="accuracy (%)")
     first.tick_params(axis="x", rotation=90, labelsize=6)
     first.legend(frameon=False, fontsize=7)
-    found: dict[str, Amount | str] = {"change off": Amount(max(change), n=len(change))} if change else {}
+    found: dict[str, MeanStd | str] = {"change off": MeanStd(max(change), n=len(change))} if change else {}
     table = Table(["network", "PAN", "trained (%)", "P_sf", "shuffled (%)"], rows)
-    return Plate(figure, table, found, ["curves: the first seed of each PAN"])
+    return FigureResult(figure, table, found, ["curves: the first seed of each PAN"])
 
 
 def _kept(axes: Axes, run: Run, against: str, colour: str, label: str) -> list[list[Value]]:
@@ -131,7 +131,7 @@ def _kept(axes: Axes, run: Run, against: str, colour: str, label: str) -> list[l
     order = np.argsort(x)
     axes.plot(x[order], kept[order], color=colour, marker="o", markersize=3, label=label)
     return [
-        [run.name, f"{against}={value:g}", Amount(100 * share, digits=1)]
+        [run.name, f"{against}={value:g}", MeanStd(100 * share, digits=1)]
         for value, share in zip(x[order], kept[order], strict=True)
     ]
 
