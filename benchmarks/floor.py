@@ -69,7 +69,7 @@ class Floor:
 def floor_of(setting: Experiment, net: nn.Module) -> tuple[Floor, ImageTensors]:
     """For the experiment's clients; and the images of its test."""
     data = setting.dataset.load(setting.seed)
-    parts = split(data.train.y, setting.fl_scene.rule(), setting.seed).parts
+    parts = split(data.train.y, setting.fl_scene.partition_config(), setting.seed).parts
     return Floor(net, data.train.x, data.train.y, setting.dataset.transform(torch.device("cpu")), parts), data.test
 
 

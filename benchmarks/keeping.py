@@ -10,8 +10,8 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from fedpan_exp import config
-from fedpan_exp.federation import Checkpoints, ClientStates, federate
-from fedpan_exp.studies.setup import set_up
+from fedpan_exp.federation import Checkpoints, ClientStates, federate, make_executor
+from fedpan_exp.studies.setup import make_task, set_up
 from fedpan_exp.system.paths import CONF
 from fedpan_exp.tracking.record import CHECKPOINT, Record
 
@@ -33,15 +33,14 @@ def cost_of_keeping(*overrides: str, H: int = 20) -> Cost:
     with tempfile.TemporaryDirectory() as folder, initialize_config_dir(str(CONF), version_base="1.3"):
         cfg = compose("config", [*words, f"runs={folder}", "checkpoint.seconds=1e9"])
         setting, settings = config.read(cfg), yaml.safe_load(OmegaConf.to_yaml(cfg, resolve=True))
-        scene, world = setting.fl_scene, set_up(setting)
-        algorithm, seed = setting.algorithm, setting.seed
+        task = make_task(setting, set_up(setting))
         record = Record(settings, setting.logger, pans_off=setting.pans_off)
         cost = Cost(0.0, 0.0, 0.0)
         with record:
             record.start()
             checkpoints = Checkpoints(Path(record.folder) / CHECKPOINT, record.name, setting.checkpoint)
-            states = ClientStates(checkpoints.states, on_disk=scene.client_memory == "disk")
-            for this in federate(algorithm, world.trainer, world.clients, scene, seed, states=states):
+            states = ClientStates(checkpoints.states_folder, on_disk=task.scene.client_memory == "disk")
+            for this in federate(task, make_executor(task, 1, states)):
                 cost.rounds += this.seconds
                 began = time.perf_counter()
                 record.write(this.index, this.metrics())

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fedpan_exp import config
 from fedpan_exp.data import Clients
 from fedpan_exp.federation import federate
-from fedpan_exp.studies.setup import set_up
+from fedpan_exp.studies.setup import make_task, set_up
 from fedpan_exp.system.console import quietly
 
 MANY, FEW, INVITED = 10_000, 100, 10
@@ -22,7 +22,7 @@ def ratio_of_rounds(repeats: int = 100) -> float:
     runs = {}
     for clients in (few, world.clients):
         scene = replace(setting.fl_scene, K=len(clients), R=INVITED / len(clients), H=repeats + 1)
-        runs[len(clients)] = federate(setting.algorithm, world.trainer, clients, scene, setting.seed)
+        runs[len(clients)] = federate(replace(make_task(setting, world), clients=clients, scene=scene))
     seconds: dict[int, list[float]] = {K: [] for K in runs}
     for _ in range(repeats + 1):
         for K, run in runs.items():

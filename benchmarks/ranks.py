@@ -9,8 +9,8 @@ import torch
 
 from benchmarks.floor import FloorProcess
 from fedpan_exp import config
-from fedpan_exp.federation import Round, federate
-from fedpan_exp.studies.setup import set_up
+from fedpan_exp.federation import Round, federate, make_executor
+from fedpan_exp.studies.setup import make_task, set_up
 from fedpan_exp.system.console import quietly
 
 
@@ -34,16 +34,8 @@ def over_ranks(overrides: tuple[str, ...], repeats: int, numbers: tuple[int, ...
     runs: dict[int, Generator[Round]] = {}
     for ranks in numbers:
         with quietly():
-            world = set_up(setting)
-        runs[ranks] = federate(
-            setting.algorithm,
-            world.trainer,
-            world.clients,
-            setting.fl_scene,
-            setting.seed,
-            test=world.test,
-            ranks=ranks,
-        )
+            task = make_task(setting, set_up(setting))
+        runs[ranks] = federate(task, make_executor(task, ranks))
     table = Table([], {ranks: [] for ranks in numbers})
     for round_idx in range(1, repeats + 2):
         plain = floor.seconds(round_idx, tested=True)

@@ -7,7 +7,7 @@ import torch
 from benchmarks.floor import FloorProcess
 from fedpan_exp import config
 from fedpan_exp.federation import federate
-from fedpan_exp.studies.setup import set_up
+from fedpan_exp.studies.setup import make_task, set_up
 from fedpan_exp.system.console import quietly
 
 
@@ -33,14 +33,14 @@ def against_floor(overrides: tuple[str, ...], repeats: int) -> Timing:
     setting, given = config.experiment(*words), torch.get_num_threads()
     floor = FloorProcess(words)
     with quietly():
-        world = set_up(setting)
+        task = make_task(setting, set_up(setting))
     torch.set_num_threads(floor.threads)
-    rounds = federate(setting.algorithm, world.trainer, world.clients, setting.fl_scene, setting.seed)
+    rounds = federate(task)
     ours, plain, steps = [], [], 1
     for round_idx, this in enumerate(rounds, 1):
         its = floor.seconds(round_idx, tested=False)
         if round_idx > 1:  # the first round of each warms up
-            steps = sum(fit.steps for fit in this.fits)
+            steps = sum(fit.steps for fit in this.update.stats.fits)
             ours.append(this.seconds / steps)
             plain.append(its / steps)
     floor.close()

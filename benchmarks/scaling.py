@@ -14,9 +14,9 @@ from scipy.optimize import nnls
 
 from benchmarks.work import Work, work_of
 from fedpan_exp import config
-from fedpan_exp.federation import federate
+from fedpan_exp.federation import federate, make_executor
 from fedpan_exp.studies import STUDIES
-from fedpan_exp.studies.setup import set_up
+from fedpan_exp.studies.setup import make_task, set_up
 from fedpan_exp.system.console import console, quietly
 
 CIFAR = ("dataset=cifar10", "fl_scene=cross_device")
@@ -87,7 +87,8 @@ def measure(ranks: tuple[int, ...]) -> list[Point]:
         work = work_of(setting)
         for clients, number in product(cohort_size, ranks):
             scene = replace(setting.fl_scene, R=clients / len(world.clients))
-            run = federate(setting.algorithm, world.trainer, world.clients, scene, setting.seed, ranks=number)
+            task = replace(make_task(setting, world), scene=scene)
+            run = federate(task, make_executor(task, number))
             rounds = [(this.seconds, this.metrics()) for this in run]
             seconds, metrics = min(rounds[1:], key=lambda pair: pair[0])
             share = -(-clients // number) / clients

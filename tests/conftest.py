@@ -1,15 +1,18 @@
 """What tests share: composing an experiment, calling the command line, a small federated world."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from fedpan_exp import cli, config
+from fedpan_exp.algorithms import FedAvg
 from fedpan_exp.data import Clients, ImageTensors, ImageTransform
+from fedpan_exp.federation import ClientStates, FederatedTask, Round, Scene, federate, make_executor
 from fedpan_exp.models import Network, authors_init
 from fedpan_exp.studies import STUDIES
 from fedpan_exp.system.rng import rng
@@ -55,6 +58,20 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         return Outcome(code, captured.out, captured.err)
 
     return call
+
+
+def run_rounds(
+    algorithm: FedAvg,
+    trainer: LocalTrainer,
+    clients: Clients,
+    scene: Scene,
+    ranks: int = 1,
+    states: ClientStates | None = None,
+    **changes: Any,
+) -> Generator[Round]:
+    """The rounds of a small task."""
+    task = FederatedTask(algorithm, trainer, clients, scene, **{"seed": 0, **changes})
+    return federate(task, make_executor(task, ranks, states))
 
 
 PLAIN_PIXELS = ImageTransform([0.0], [1.0])

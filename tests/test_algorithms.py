@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from conftest import clients_of, experiment, random_images, trainer_of
+from conftest import clients_of, experiment, random_images, run_rounds, trainer_of
 from fedpan_exp.algorithms import ALGORITHMS, ClientContext, FedAvg, FedOpt, FedProx, Moon, Scaffold, ServerState
 from fedpan_exp.algorithms.fedopt import Yogi
 from fedpan_exp.data import Clients, ImageTensors, ImageTransform
-from fedpan_exp.federation import ClientStates, Scene, federate
+from fedpan_exp.federation import ClientStates, Scene
 from fedpan_exp.models import Pan
 from fedpan_exp.models.mlp import MLP
 from fedpan_exp.models.resnet import ResNet
@@ -35,7 +35,7 @@ def quadratic_rounds(algorithm: FedAvg, steps: int, rounds: int, curvatures=(1, 
     clients = Clients(images, ImageTransform([0.0], [1 / 255]), [torch.tensor([0]), torch.tensor([1])], 0.0, seed=0)
     scene = Scene(K=2, R=1.0, E=steps, H=rounds, B=1)
     history = []
-    for round in federate(quadratic(algorithm), trainer, clients, scene, seed=0):
+    for round in run_rounds(quadratic(algorithm), trainer, clients, scene):
         assert round.server.weights.unique().numel() == 1  # weight and bias are the same problem twice
         history.append(round.server.weights[0].item())
     return history
@@ -99,7 +99,7 @@ def world(algorithm: FedAvg, momentum: float = 0.9, rounds: int = 3, norm: str =
     trainer = trainer_of(ResNet(1, 4, 1, 3, norm, Pan("mul", A=0.2)), Training(momentum=momentum, warmup="none"))
     clients = clients_of(random_images(48, shape=(1, 8, 8)), [12] * 4)
     scene = Scene(K=4, R=R, E=2, H=rounds, B=4)
-    return federate(algorithm, trainer, clients, scene, seed=0, states=states)
+    return run_rounds(algorithm, trainer, clients, scene, states=states)
 
 
 def last_server(*arguments, **more) -> ServerState:
@@ -184,7 +184,7 @@ def test_batch_norm_statistics_are_not_pulled_by_the_prox_term():
     def statistics(algorithm):
         trainer = trainer_of(ResNet(1, 4, 1, 3, "bn", Pan()))
         clients = clients_of(random_images(24, shape=(1, 8, 8)), [12, 12])
-        (only,) = federate(algorithm, trainer, clients, Scene(K=2, R=1.0, E=1, H=1, B=12), seed=0)
+        (only,) = run_rounds(algorithm, trainer, clients, Scene(K=2, R=1.0, E=1, H=1, B=12))
         return only.server.buffers
 
     plain = statistics(FedAvg())
@@ -244,7 +244,7 @@ def test_scaffold_sends_twice_what_fedavg_sends():
     costs = {}
     for name, algorithm in (("fedavg", FedAvg()), ("scaffold", Scaffold()), ("moon", Moon()), ("fedopt", FedOpt())):
         *_, last = world(algorithm, norm="gn1")  # no statistics, so that only weights travel
-        costs[name] = (last.up_bytes, last.down_bytes)
+        costs[name] = (last.update.stats.up_bytes, last.update.stats.down_bytes)
     assert costs["scaffold"] == tuple(2 * cost for cost in costs["fedavg"])
     assert costs["moon"] == costs["fedopt"] == costs["fedavg"]
 

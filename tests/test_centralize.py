@@ -15,7 +15,15 @@ from fedpan_exp.models.mlp import MLPSettings
 from fedpan_exp.system.errors import ConfigError, Diverged
 from fedpan_exp.system.rng import rng
 from fedpan_exp.system.signals import Stop
-from fedpan_exp.training import Classifier, Epochs, FabricSettings, Keeper, Training, begun, train
+from fedpan_exp.training import (
+    Classifier,
+    EpochBatches,
+    EpochCheckpoint,
+    FabricSettings,
+    Training,
+    read_progress,
+    train,
+)
 
 SMALL = ("study=centralize", "dataset=digits", "model.width=16", "model.depth=1", "training.warmup_length=5")
 CPU = FabricSettings(accelerator="cpu")
@@ -27,13 +35,13 @@ def small_net() -> Network:
     return net
 
 
-def epochs_of(samples: int = 50, B: int = 16, skip_single: bool = False) -> Epochs:
-    return Epochs(clients_of(random_images(samples), [samples]), 0, B, skip_single, Stop(), lambda: None)
+def epochs_of(samples: int = 50, B: int = 16, skip_single: bool = False) -> EpochBatches:
+    return EpochBatches(clients_of(random_images(samples), [samples]), 0, B, skip_single, Stop(), lambda: None)
 
 
-def keeper(folder: Path, heard: list | None = None) -> Keeper:
+def keeper(folder: Path, heard: list | None = None) -> EpochCheckpoint:
     words = [] if heard is None else heard
-    return Keeper(folder / "net.safetensors", lambda *told: words.append(told) or {}, lambda: 0)
+    return EpochCheckpoint(folder / "net.safetensors", lambda *told: words.append(told) or {}, lambda: 0)
 
 
 def lines(run: Path) -> list[dict]:
@@ -72,7 +80,7 @@ def test_every_epoch_has_its_own_order_and_single_samples_are_skipped_for_batch_
     assert [len(y) for _, y in batches] == [16, 16, 1]
     assert len(batches) == 3
     first = torch.cat([y for _, y in batches])
-    batches.turn_to(2)
+    batches.set_epoch(2)
     assert not torch.equal(torch.cat([y for _, y in batches]), first)
     batches = epochs_of(33, 16, skip_single=True)
     assert [len(y) for _, y in batches] == [16, 16]
@@ -112,7 +120,7 @@ def test_an_interrupted_run_goes_on_to_the_same_numbers(command, monkeypatch):
 
     def heed_a_while(stop, items):
         for i, item in enumerate(interruptible(stop, items)):
-            if len(done := list(Path("runs").glob("*/checkpoint/*"))) and i == 5 and begun(done[0]).epochs == 2:
+            if len(done := list(Path("runs").glob("*/checkpoint/*"))) and i == 5 and read_progress(done[0]).epochs == 2:
                 stop.asked = signal.SIGTERM
             yield item
 
@@ -132,11 +140,11 @@ def test_an_interrupted_run_goes_on_to_the_same_numbers(command, monkeypatch):
     assert not (run / "checkpoint").exists()
 
 
-def test_a_damaged_checkpoint_is_passed_over(tmp_path, capsys):
+def test_a_damaged_checkpoint_is_ignored(tmp_path, capsys):
     path = tmp_path / "net0.safetensors"
     path.write_bytes(b"no tensors")
-    assert begun(path) == (0, 0)
-    assert "is passed over" in capsys.readouterr().err
+    assert read_progress(path) == (0, 0)
+    assert "ignoring the checkpoint" in capsys.readouterr().err
     assert not path.exists()
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints: every kind of state restored, damage passed over, records cut back."""
+"""Checkpoints: every kind of state restored, damage noticed, records cut back."""
 
 import json
 import os
@@ -94,12 +94,12 @@ def flip(path: Path) -> None:
         (lambda newest: newest.write_text("[]"), "it is damaged"),
     ],
 )
-def test_a_damaged_checkpoint_is_passed_over(command, broken_off, damage, reason):
+def test_a_damaged_checkpoint_is_ignored(command, broken_off, damage, reason):
     folder = broken_off(*WORDS)
     damage(manifests(folder)[-1])
     again = finishes_alike(command, *WORDS)
     assert "resume    after round 4, from its checkpoint" in again.out
-    assert f"0000006.json is passed over: {reason}" in again.err
+    assert f"0000006.json: {reason}" in again.err
 
 
 def test_both_damaged_the_run_starts_over(command, broken_off):
@@ -115,7 +115,7 @@ def test_what_a_crash_left_half_written_is_not_taken_for_a_checkpoint(command, b
     (newest.parent / ".0000008.77.json").write_bytes(newest.read_bytes())  # its tensors were renamed, it was not
     again = finishes_alike(command, *WORDS)
     assert "resume    after round 6, from its checkpoint" in again.out
-    assert "passed over" not in again.err
+    assert "ignoring the checkpoint" not in again.err
 
 
 def sign(path: Path, content: dict) -> None:
@@ -135,7 +135,7 @@ def test_a_checkpoint_that_reaches_outside_its_folder(command, broken_off):
     content["files"][f"clients/{name}"] = "0" * 32
     sign(newest, content)
     again = finishes_alike(command, *WORDS)
-    assert f"0000006.json is passed over: {name} is not a file of it" in again.err
+    assert f"0000006.json: {name} is not a file of it" in again.err
     assert precious.exists()
 
 
@@ -147,7 +147,7 @@ def test_a_checkpoint_of_other_settings(command, broken_off):
         content["run"] = other.name
         sign(path, content)
     again = finishes_alike(command, *WORDS)
-    assert f"is passed over: it belongs to {other.name}" in again.err
+    assert f": it belongs to {other.name}" in again.err
 
 
 def test_records_behind_the_checkpoint_are_cut_back(command, broken_off):
@@ -165,7 +165,7 @@ def test_records_that_are_missing(command, broken_off):
     lines = records.read_text().splitlines(keepends=True)
     records.write_text("".join(lines[:5]))
     again = finishes_alike(command, *WORDS)
-    assert "is passed over: records that belong to it are missing" in again.err
+    assert ": records that belong to it are missing" in again.err
     assert "resume    after round 4" in again.out
 
 
@@ -178,7 +178,7 @@ def test_broken_off_again_before_the_next_checkpoint(command, broken_off, disk):
         broken_off(*words, after=10)
         assert [json.loads(path.read_text())["round"] for path in manifests(folder)] == [4, 8]
     again = finishes_alike(command, *words)
-    assert "passed over" not in again.err
+    assert "ignoring the checkpoint" not in again.err
     assert "resume    after round 8" in again.out
 
 
@@ -189,7 +189,7 @@ def test_damage_does_not_stand_in_the_way_of_new_checkpoints(command, broken_off
     broken_off(*WORDS, after=9)  # from the start: rounds 2 to 8 are below the damaged 8 and 10
     assert [json.loads(path.read_text())["round"] for path in manifests(folder)] == [6, 8]
     again = finishes_alike(command, *WORDS)
-    assert "passed over" not in again.err
+    assert "ignoring the checkpoint" not in again.err
     assert "resume    after round 8" in again.out
 
 

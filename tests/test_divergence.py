@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import PLAIN_PIXELS, clients_of, random_images, trainer_of
+from conftest import PLAIN_PIXELS, clients_of, random_images, run_rounds, trainer_of
 from fedpan_exp.algorithms import FedAvg
 from fedpan_exp.alignment.divergence import weights_by_layer
-from fedpan_exp.federation import Scene, Snapshot, federate
+from fedpan_exp.federation import Scene, Snapshot
 from fedpan_exp.models import Pan
 from fedpan_exp.models.mlp import MLP
 from fedpan_exp.models.resnet import ResNet
@@ -38,7 +38,7 @@ def test_divergence_is_the_mean_distance_from_the_mean():
     trainer, clients = world()
     kept = round_of(trainer, clients)
     each = PROBES["divergence"](trainer, clients, random_images(5)).measure(kept)
-    parts = [matrices(trainer, local.weights) for local in kept.locals]
+    parts = [matrices(trainer, local.weights) for local in kept.local_models]
     for layer in ("fc1", "head"):
         stacked = np.stack([part[layer] for part in parts])
         expected = np.linalg.norm(stacked - stacked.mean(0), axis=1)
@@ -50,7 +50,7 @@ def test_cosine_of_each_update_with_the_mean_update():
     kept = round_of(trainer, clients)
     each = PROBES["cosine"](trainer, clients, random_images(5)).measure(kept)
     start = matrices(trainer, kept.before.weights)["fc1"]
-    ways = [matrices(trainer, local.weights)["fc1"] - start for local in kept.locals]
+    ways = [matrices(trainer, local.weights)["fc1"] - start for local in kept.local_models]
     mean = np.mean(ways, 0)
     expected = [way @ mean / np.linalg.norm(way) / np.linalg.norm(mean) for way in ways]
     assert [one["fc1"] for one in each] == pytest.approx(expected, rel=1e-4)
@@ -77,17 +77,15 @@ def test_a_round_keeps_the_models_of_its_clients_whoever_trained_them():
     def kept(ranks):
         trainer, clients = world((10, 30, 20))
         scene = Scene(K=3, R=1.0, E=1, H=2, B=8)
-        *_, last = federate(
-            FedAvg(), trainer, clients, scene, 0, ranks=ranks, snapshot_at=lambda round_idx: round_idx == 2
-        )
+        *_, last = run_rounds(FedAvg(), trainer, clients, scene, ranks, snapshot_at=lambda round_idx: round_idx == 2)
         return last
 
     alone, together = kept(1), kept(2)
-    torch.testing.assert_close(alone.kept.mean.weights, alone.server.weights)
-    assert len(alone.kept.locals) == 3
-    for one, other in zip(alone.kept.locals, together.kept.locals, strict=True):
+    torch.testing.assert_close(alone.snapshot.mean.weights, alone.server.weights)
+    assert len(alone.snapshot.local_models) == 3
+    for one, other in zip(alone.snapshot.local_models, together.snapshot.local_models, strict=True):
         torch.testing.assert_close(one.weights, other.weights)
-    torch.testing.assert_close(alone.kept.before.weights, together.kept.before.weights)
+    torch.testing.assert_close(alone.snapshot.before.weights, together.snapshot.before.weights)
 
 
 def test_layers_go_by_the_names_a_reader_knows():

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from conftest import PLAIN_PIXELS, clients_of, random_images, trainer_of
-from fedpan_exp.algorithms import ClientUpdate, FedAvg, average
-from fedpan_exp.federation import Scene, federate
-from fedpan_exp.federation.round import Divergence
+from conftest import PLAIN_PIXELS, clients_of, random_images, run_rounds, trainer_of
+from fedpan_exp.algorithms import ClientUpdate, FedAvg, WeightedSum
+from fedpan_exp.algorithms.stats import Drift
+from fedpan_exp.federation import Scene
 from fedpan_exp.models import Pan
 from fedpan_exp.models.mlp import MLP
 from fedpan_exp.models.resnet import ResNet
@@ -28,7 +28,7 @@ def scene(**changes) -> Scene:
 
 
 def run(trainer, clients, scene, algorithm=None):
-    *_, last = federate(algorithm or FedAvg(), trainer, clients, scene, seed=0)
+    *_, last = run_rounds(algorithm or FedAvg(), trainer, clients, scene)
     return last
 
 
@@ -45,8 +45,8 @@ def plain_client(net: nn.Module, batches, momentum=0.9, lr=0.05) -> list[torch.T
     return [p.detach().clone() for p in net.parameters()]
 
 
-@pytest.mark.parametrize(("averaging", "shares"), [("uniform", (0.5, 0.5)), ("by_samples", (0.4, 0.6))])
-def test_two_clients_two_steps_as_worked_out_by_hand(averaging, shares):
+@pytest.mark.parametrize(("averaging", "weights"), [("uniform", (0.5, 0.5)), ("by_samples", (0.4, 0.6))])
+def test_two_clients_two_steps_as_worked_out_by_hand(averaging, weights):
     clients = clients_of(random_images(25), [10, 15])  # two batches of at most 8 each
     trainer = trainer_of(small_net())
     start = copy.deepcopy(trainer.net.net)
@@ -54,8 +54,8 @@ def test_two_clients_two_steps_as_worked_out_by_hand(averaging, shares):
     locals_ = [plain_client(copy.deepcopy(start), clients.batches(k, 1, E=1, B=8)) for k in (0, 1)]
     for k, values in enumerate(zip(trainer.net.views(last.server.weights), *locals_, strict=True)):
         ours, first, second = values
-        torch.testing.assert_close(ours, shares[0] * first + shares[1] * second, msg=f"parameter {k}")
-    assert [fit.steps for fit in last.fits] == [2, 2]
+        torch.testing.assert_close(ours, weights[0] * first + weights[1] * second, msg=f"parameter {k}")
+    assert [fit.steps for fit in last.update.stats.fits] == [2, 2]
 
 
 def test_one_client_always_chosen_is_centralized_training_with_lightning():
@@ -83,7 +83,7 @@ def test_one_client_always_chosen_is_centralized_training_with_lightning():
         optimizer.param_groups[0]["lr"] = settings.lr_at(step)
         constant.grad = torch.ones(1)
         optimizer.step()
-    assert last.fits[0].accumulated_lr == pytest.approx(1 - constant.item(), rel=1e-5)
+    assert last.update.stats.fits[0].accumulated_lr == pytest.approx(1 - constant.item(), rel=1e-5)
 
 
 def test_clip_and_weight_decay_reach_the_optimizer():
@@ -107,16 +107,21 @@ def test_warm_up_by_rounds():
     assert [steps.lr_at(step, round_idx=3) for step in (0, 1, 3, 9)] == pytest.approx([0.025, 0.05, 0.1, 0.1])
 
 
-def test_the_mean_is_taken_as_uploads_come():
+def test_the_weighted_sum_takes_updates_as_they_come():
     vectors = torch.randn(4, 10)
     updates = (
-        ClientUpdate(v, v[:2], share, {"extra": v}) for v, share in zip(vectors, (1.0, 2.0, 3.0, 4.0), strict=True)
+        ClientUpdate(v, v[:2], weight, {"extra": v}) for v, weight in zip(vectors, (1.0, 2.0, 3.0, 4.0), strict=True)
     )
-    mean = average(updates)
+    first = next(updates)
+    total = WeightedSum(like=first)
+    for update in (first, *updates):
+        total.add(update)
+    mean = total.mean()
     expected = (vectors * torch.tensor([0.1, 0.2, 0.3, 0.4])[:, None]).sum(0)
     torch.testing.assert_close(mean.weights, expected)
     torch.testing.assert_close(mean.buffers, expected[:2])
-    torch.testing.assert_close(mean.extra["extra"], expected)
+    torch.testing.assert_close(mean.extras["extra"], expected)
+    assert mean.clients == 4
 
 
 def batch_norm_world(**changes):
@@ -144,10 +149,12 @@ def test_average_is_the_mean_of_what_the_clients_measured():
     its_scene.H = 1
 
     class Spy(FedAvg):
-        def aggregate(self, server, updates):
-            seen = []
-            super().aggregate(server, (seen.append(u.buffers.clone()) or u for u in updates))
-            torch.testing.assert_close(server.buffers, torch.stack(seen).mean(0))
+        needs_models = True
+
+        def aggregate(self, server, update):
+            super().aggregate(server, update)
+            assert len(update.models) == 2
+            torch.testing.assert_close(server.buffers, torch.stack([model.buffers for model in update.models]).mean(0))
             server.state["checked"] = torch.ones(1)
 
     assert "checked" in run(trainer, clients, its_scene, Spy()).server.state
@@ -157,7 +164,7 @@ def test_a_last_batch_of_one_sample_does_not_break_batch_norm():
     trainer = trainer_of(ResNet(1, 4, 1, 3, "bn", Pan()))
     clients = clients_of(random_images(9, shape=(1, 4, 4)), [9])
     last = run(trainer, clients, scene(K=1, B=4))
-    assert last.fits[0].steps == 2
+    assert last.update.stats.fits[0].steps == 2
 
 
 def test_a_loss_that_is_not_finite_ends_the_run_naming_round_and_client():
@@ -194,7 +201,7 @@ def test_local_accuracy_before_and_after_training(bn_statistics):
     clients = clients_of(random_images(80, shape=(1, 8, 8)), [80], local_test=0.5)
     trainer = trainer_of(ResNet(1, 4, 1, 3, "bn", Pan()))
     one = scene(K=1, H=2, E=3, local_test=0.5, bn_statistics=bn_statistics)
-    rounds = federate(Spy(), trainer, clients, one, seed=0)
+    rounds = run_rounds(Spy(), trainer, clients, one)
     first = next(rounds)
     trainer.net.load(first.server.weights, first.server.buffers)
     global_accuracy = accuracy(trainer.net.net, clients.held_out(0))
@@ -233,10 +240,10 @@ def test_the_flat_vectors_are_the_network():
     assert torch.equal(flat.weights, torch.arange(flat.weights.numel()).float())
 
 
-def test_divergence_is_the_spread_of_the_clients():
-    ways = torch.randn(5, 1000)
-    divergence = Divergence()
-    for way in ways:
-        divergence.add(way.clone())
-    expected = (ways - ways.mean(0)).norm(dim=1).square().mean().sqrt()
-    assert divergence.value() == pytest.approx(expected.item(), rel=1e-4)
+def test_drift_is_the_spread_of_the_clients():
+    deltas = torch.randn(5, 1000)
+    drift = Drift()
+    for delta in deltas:
+        drift.add(delta.clone())
+    expected = (deltas - deltas.mean(0)).norm(dim=1).square().mean().sqrt()
+    assert drift.value() == pytest.approx(expected.item(), rel=1e-4)

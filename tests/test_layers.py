@@ -10,9 +10,9 @@ ALLOWED = {
     "alignment": set(),
     "data": {"system"},
     "models": {"system", "alignment"},
-    "training": {"system", "torchrun", "models", "data"},
+    "training": {"system", "models", "data"},
     "algorithms": {"system", "models", "alignment", "training"},
-    "federation": {"system", "torchrun", "models", "data", "training", "algorithms"},
+    "federation": {"system", "models", "data", "training", "algorithms"},
     "probes": {"system", "models", "alignment", "data", "training", "federation"},
     "tracking": {"system"},
     "config": {"system", "models", "data", "training", "algorithms", "federation", "probes", "tracking"},
@@ -22,8 +22,7 @@ ALLOWED = {
     },
     "report": {"system", "tracking"},
     "sweeping": {"system", "federation", "tracking", "config", "studies"},
-    "cli": {"system", "torchrun", "tracking", "config", "studies", "report", "sweeping"},
-    "torchrun": set(),
+    "cli": {"system", "federation", "tracking", "config", "studies", "report", "sweeping"},
     "__init__": {"system"},
     "__main__": {"cli"},
     "runs": {"system", "tracking"},
@@ -67,3 +66,11 @@ def test_no_two_layers_import_each_other():
     for file in PACKAGE.rglob("*.py"):
         graph.setdefault(layer_of(file), set()).update(imported_layers(file))
     TopologicalSorter(graph).prepare()  # raises CycleError
+
+
+def test_only_executors_know_of_several_processes():
+    for file in PACKAGE.rglob("*.py"):
+        if "executors" not in file.parts:
+            distributed = [name for name in imported_modules(file) if name.startswith("torch.distributed")]
+            assert not distributed, f"{file.relative_to(PACKAGE)} must not import {distributed}"
+            assert "torch.distributed" not in file.read_text(), file

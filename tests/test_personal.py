@@ -5,9 +5,9 @@ import json
 import pytest
 import torch
 
-from conftest import clients_of, random_images, trainer_of
+from conftest import clients_of, random_images, run_rounds, trainer_of
 from fedpan_exp.algorithms import FedAvg
-from fedpan_exp.federation import Scene, federate
+from fedpan_exp.federation import Scene
 from fedpan_exp.models import Pan, encodings, own_encodings
 from fedpan_exp.models.mlp import MLP
 
@@ -54,7 +54,7 @@ def test_a_round_is_that_of_clients_with_permuted_encodings():
     clients = clients_of(random_images(40), [20, 20])
     trainer = trainer_of(net_of(per_client="own"))
     start = trainer.net.weights.clone()
-    [this] = federate(FedAvg(), trainer, clients, scene, seed=0)
+    [this] = run_rounds(FedAvg(), trainer, clients, scene)
     ways = []
     for k in (0, 1):
         alone = trainer_of(net_of())

@@ -17,16 +17,16 @@ import torch
 from processes import child, ended, has_ended, run_folder, wait_for
 from safetensors.torch import load_file
 
-from conftest import clients_of, experiment, random_images, trainer_of
-from fedpan_exp.algorithms import ALGORITHMS, ClientContext, FedAvg, ServerState
-from fedpan_exp.federation import ClientStates, Round, Scene, count_ranks, federate
-from fedpan_exp.federation.ranks import share_out
-from fedpan_exp.federation.team import Lost
+from conftest import clients_of, experiment, random_images, run_rounds, trainer_of
+from fedpan_exp.algorithms import ALGORITHMS, ClientContext, CohortUpdate, FedAvg, ServerState
+from fedpan_exp.data import ImageTensors
+from fedpan_exp.federation import ClientStates, Round, Scene, WorkerDied, count_ranks
+from fedpan_exp.federation.executors.balance import balance
 from fedpan_exp.models import Pan
 from fedpan_exp.models.resnet import ResNet
 from fedpan_exp.system.atomic_io import read_json, read_lines
 from fedpan_exp.system.errors import ConfigError, Diverged
-from fedpan_exp.training import FlatNet, Training
+from fedpan_exp.training import EvalResult, FlatNet, LocalTrainer, Training
 
 SMALL = ("dataset=digits", "model.width=32", *(f"fl_scene.{s}" for s in ("K=12", "R=0.5", "E=1", "H=8", "alpha=1")))
 LONG = (*SMALL, "fl_scene.H=400", "fl_scene.E=2", "checkpoint.every=3", "algorithm=scaffold")
@@ -35,9 +35,9 @@ CPU = torch.device("cpu")
 
 def test_the_longest_go_first_to_whoever_has_least():
     """9 -> 0, 7 -> 1, 6 -> 1 (7 < 9), 5 -> 0 (9 < 13), 2 -> 1 (13 < 14): loads 14 and 15."""
-    assert share_out([5, 9, 2, 7, 6], 2) == [[0, 1], [2, 3, 4]]
-    assert share_out([4, 4, 4], 3) == [[0], [1], [2]]
-    assert share_out([3, 1], 1) == [[0, 1]]
+    assert balance([5, 9, 2, 7, 6], 2) == [[0, 1], [2, 3, 4]]
+    assert balance([4, 4, 4], 3) == [[0], [1], [2]]
+    assert balance([3, 1], 1) == [[0, 1]]
 
 
 def test_auto_takes_what_torch_was_given_and_no_more_than_there_is_work(monkeypatch):
@@ -62,7 +62,7 @@ def rounds(ranks: int, algorithm: FedAvg, states: ClientStates | None = None, H:
     clients = clients_of(random_images(96, shape=(1, 8, 8)), [20, 6, 12, 8, 30, 20], local_test=0.2)
     setting = Scene(K=6, R=0.67, E=1, H=H, B=8, local_test=0.2, averaging="by_samples", **scene)
     test = random_images(31, shape=(1, 8, 8), seed=1)
-    return federate(algorithm, trainer, clients, setting, 0, states=states, test=test, ranks=ranks)
+    return run_rounds(algorithm, trainer, clients, setting, ranks, states, test=test)
 
 
 def course(*arguments, **more) -> tuple[list[dict[str, float]], ServerState]:
@@ -71,8 +71,8 @@ def course(*arguments, **more) -> tuple[list[dict[str, float]], ServerState]:
     for this in rounds(*arguments, **more):
         timeless = {name: value for name, value in this.metrics().items() if not name.startswith("time/")}
         score = this.test()
-        steps = [fit.steps for fit in this.fits]
-        records.append({**timeless, "acc": score.accuracy, "loss": score.loss, "clients": this.clients, "steps": steps})
+        steps = [fit.steps for fit in this.update.stats.fits]
+        records.append({**timeless, "acc": score.accuracy, "loss": score.loss, "clients": this.cohort, "steps": steps})
     return records, this.server
 
 
@@ -109,12 +109,11 @@ def test_processes_share_their_work_and_end_with_the_loop():
         def finish_client(self, net: FlatNet, client: ClientContext) -> dict[str, torch.Tensor]:
             return {"process": torch.full((2,), float(os.getpid()))}
 
-        def aggregate(self, server: ServerState, updates) -> None:
-            found = [update.extra["process"].mean().item() for update in updates]
-            server.state["mean process"] = torch.tensor(found)
-            assert len(found) == 1
+        def aggregate(self, server: ServerState, update: CohortUpdate) -> None:
+            assert os.getpid() == here  # workers only train
+            server.state["mean process"] = update.extras["process"].mean()
 
-    before = children()
+    here, before = os.getpid(), children()
     (first,) = islice(rounds(2, Spy()), 1)
     assert first.server.state["mean process"].item() != os.getpid()  # somebody else has trained, too
     assert children() == before  # and is gone
@@ -166,7 +165,7 @@ def test_clients_that_diverge_on_any_rank_end_them_all_with_the_same_line(health
 
     sizes = [16, 5, 10, 7, 24, 16]
     (first,) = islice(rounds(1, FedAvg()), 1)
-    well = [sizes[k] for k in first.clients[:healthy]]
+    well = [sizes[k] for k in first.cohort[:healthy]]
     said = []
     for ranks in (1, 3):
         with pytest.raises(Diverged, match=r"diverged in round 1 at client \d: the local loss is nan") as diverged:
@@ -207,7 +206,7 @@ def test_no_number_of_openmp_threads_hangs_a_run(tmp_path, threads):
     command = [sys.executable, "-m", "fedpan_exp", *SMALL, "ranks=3", "fl_scene.H=2"]
     ran = subprocess.run(command, cwd=tmp_path, env=environment, timeout=180, capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert "3 processes with a thread each" in ran.stdout
+    assert "3 processes with one thread each" in ran.stdout
 
 
 def assert_same_outcome(one: Path, other: Path) -> None:
@@ -230,17 +229,18 @@ def started(folder: Path) -> bool:
     return any(len(read_lines(file)) >= 2 for file in folder.glob("runs/*/metrics.jsonl"))
 
 
-def test_a_rank_lost_in_a_test_leaves_the_round_whole():
-    class Mortal(FedAvg):
-        def aggregate(self, server: ServerState, updates) -> None:
-            super().aggregate(server, updates)
-            if os.getpid() != here:
-                os._exit(3)
+def test_a_worker_that_dies_during_the_test_leaves_the_round_whole(monkeypatch):
+    def evaluate_or_die(trainer: LocalTrainer, images: ImageTensors) -> EvalResult:
+        if os.getpid() != here and len(images) > 10:  # a part of the test set, not a client's held-out samples
+            os._exit(3)
+        return evaluate(trainer, images)
 
-    here, run = os.getpid(), rounds(2, Mortal())
+    here, evaluate = os.getpid(), LocalTrainer.evaluate
     (alone,) = islice(rounds(1, FedAvg()), 1)
+    monkeypatch.setattr(LocalTrainer, "evaluate", evaluate_or_die)
+    run = rounds(2, FedAvg())
     assert next(run).test().accuracy == alone.test().accuracy
-    with pytest.raises(Lost, match="rank 1 ended by itself"):
+    with pytest.raises(WorkerDied, match="rank 1 ended by itself"):
         next(run)
 
 

@@ -1,4 +1,4 @@
-"""The local optimizer is torch's; large linear layers, whose gradients fade, train the same up to rounding."""
+"""The fast local optimizer takes torch's steps; layers that accumulate momentum do so up to rounding."""
 
 from collections.abc import Callable
 
@@ -6,15 +6,15 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from conftest import clients_of, experiment, random_images, trainer_of
+from conftest import clients_of, experiment, random_images, run_rounds, trainer_of
 from fedpan_exp.algorithms import ALGORITHMS
-from fedpan_exp.federation import Scene, federate
-from fedpan_exp.models import Linear, Network, Pan
+from fedpan_exp.federation import Scene
+from fedpan_exp.models import Network, Pan
 from fedpan_exp.models.mlp import MLP
 from fedpan_exp.models.network import Shape
 from fedpan_exp.models.resnet import ResNet
-from fedpan_exp.training import FlatNet, LocalTrainer, Training, local
-from fedpan_exp.training.sgd import LocalSGD
+from fedpan_exp.training import FlatNet, LocalTrainer, Training, fast_sgd
+from fedpan_exp.training.fast_sgd import FusedMomentumLinear, LocalSGD, fuse_large_linears
 
 
 def small_net() -> MLP:
@@ -22,16 +22,17 @@ def small_net() -> MLP:
 
 
 @pytest.fixture
-def all_layers_fade(monkeypatch):
-    monkeypatch.setattr(local, "FADING_WEIGHTS", 1)
+def fuse_all_layers(monkeypatch):
+    monkeypatch.setattr(fast_sgd, "FUSED_WEIGHTS", 1)
 
 
-def fading_layers(trainer: LocalTrainer) -> int:
-    with trainer._optimizer.visit(weight_decay=0.0):
-        return sum(isinstance(m, Linear) and m.grad_momentum is not None for m in trainer.net.net.modules())
+def fused_layers(trainer: LocalTrainer) -> int:
+    with trainer._optimizer.reset(weight_decay=0.0):
+        layers = [m for m in trainer.net.net.modules() if isinstance(m, FusedMomentumLinear)]
+        return sum(layer.grad_momentum is not None for layer in layers)
 
 
-def beside_torchs(make_net: Callable[[], Network]) -> tuple[FlatNet, FlatNet]:
+def twins(make_net: Callable[[], Network]) -> tuple[FlatNet, FlatNet]:
     """Two networks with the same weights: one for our optimizer, one for torch's."""
     ours, theirs = FlatNet(make_net()), FlatNet(make_net())
     theirs.load(ours.weights, ours.buffers)
@@ -39,10 +40,10 @@ def beside_torchs(make_net: Callable[[], Network]) -> tuple[FlatNet, FlatNet]:
 
 
 def take_steps(
-    nets: tuple[FlatNet, FlatNet], ours: LocalSGD, theirs: torch.optim.SGD, visit: int, shape: Shape
+    nets: tuple[FlatNet, FlatNet], ours: LocalSGD, theirs: torch.optim.SGD, client: int, shape: Shape
 ) -> None:
     for step in range(3):
-        images = random_images(8, shape=shape, seed=10 * visit + step)
+        images = random_images(8, shape=shape, seed=10 * client + step)
         for net in nets:
             F.cross_entropy(net(images.x.float()), images.y).backward()
         lr = theirs.param_groups[0]["lr"] = 0.1 * (step + 1)
@@ -53,57 +54,57 @@ def take_steps(
 
 @pytest.mark.parametrize(("momentum", "weight_decay"), [(0.9, 0.0), (0.9, 0.1), (0.0, 0.1)])
 def test_the_local_optimizer_is_torchs(momentum, weight_decay):
-    """Two visits of three steps, on a network whose kernels lie channels-last."""
-    nets = beside_torchs(lambda: ResNet(1, 4, 1, 3, "gn1", Pan()))
+    """Two clients with three steps each, on a network whose kernels are stored channels-last."""
+    nets = twins(lambda: ResNet(1, 4, 1, 3, "gn1", Pan()))
     ours = LocalSGD(nets[0].parameters, momentum)
-    for visit in range(2):
+    for client in range(2):
         theirs = torch.optim.SGD(nets[1].parameters, momentum=momentum, weight_decay=weight_decay, fused=True)
-        with ours.visit(weight_decay):
+        with ours.reset(weight_decay):
             assert ours.momenta() == []
-            take_steps(nets, ours, theirs, visit, (1, 8, 8))
+            take_steps(nets, ours, theirs, client, (1, 8, 8))
         assert torch.equal(nets[0].weights, nets[1].weights)
         found = [theirs.state[p].get("momentum_buffer") for p in nets[1].parameters] if momentum else []
         assert all(torch.equal(one, other) for one, other in zip(ours.momenta(), found, strict=True))
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
-def test_steps_of_fading_layers_are_torchs_up_to_rounding(weight_decay):
-    nets = beside_torchs(small_net)
-    ours = LocalSGD(nets[0].parameters, 0.9, [m for m in nets[0].net.modules() if isinstance(m, Linear)])
-    for visit in range(2):
+def test_steps_of_fused_layers_are_torchs_up_to_rounding(weight_decay, fuse_all_layers):
+    nets = twins(small_net)
+    ours = LocalSGD(nets[0].parameters, 0.9, fuse_large_linears(nets[0].net))
+    for client in range(2):
         theirs = torch.optim.SGD(nets[1].parameters, momentum=0.9, weight_decay=weight_decay, fused=True)
-        with ours.visit(weight_decay):
-            take_steps(nets, ours, theirs, visit, (1, 4, 4))
+        with ours.reset(weight_decay):
+            take_steps(nets, ours, theirs, client, (1, 4, 4))
         torch.testing.assert_close(nets[0].weights, nets[1].weights)
         found = [theirs.state[p]["momentum_buffer"] for p in nets[1].parameters]
         torch.testing.assert_close(ours.momenta(), found)
         for momentum in ours.momenta():
-            momentum.fill_(torch.nan)  # the next visit must not read what a diverged one left
+            momentum.fill_(torch.nan)  # the next client must not read what a diverged one left
 
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
 def test_every_algorithm_trains_as_without(name, monkeypatch):
-    """Some add to gradients: what they add must fade, too."""
+    """Some add to gradients: what they add must be part of the momentum, too."""
 
-    def weights(fading_weights: int) -> torch.Tensor:
-        monkeypatch.setattr(local, "FADING_WEIGHTS", fading_weights)
+    def weights(fused_weights: int) -> torch.Tensor:
+        monkeypatch.setattr(fast_sgd, "FUSED_WEIGHTS", fused_weights)
         trainer = trainer_of(small_net(), Training(warmup="none", momentum=0.9, weight_decay=0.01))
         trainer.net.weights.mul_(20)  # initial weights are so small that hardly anything moves
-        assert fading_layers(trainer) == (2 if fading_weights == 1 else 0)
+        assert fused_layers(trainer) == (3 if fused_weights == 1 else 0)
         clients = clients_of(random_images(40), [10, 30])
         algorithm = ALGORITHMS[name](**({"mu": 0.5} if name == "fedprox" else {}))
-        *_, last = federate(algorithm, trainer, clients, Scene(K=2, R=1.0, E=2, H=3, B=8), seed=0)
+        *_, last = run_rounds(algorithm, trainer, clients, Scene(K=2, R=1.0, E=2, H=3, B=8))
         return last.server.weights
 
     torch.testing.assert_close(weights(1), weights(10**9), atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("changes", [{"clip": 1.0}, {"momentum": 0.0}])
-def test_what_needs_the_gradient_itself_has_it(changes, all_layers_fade):
-    assert fading_layers(trainer_of(small_net(), Training(warmup="none", **changes))) == 0
+def test_what_needs_the_gradient_itself_has_it(changes, fuse_all_layers):
+    assert fused_layers(trainer_of(small_net(), Training(warmup="none", **changes))) == 0
 
 
-def test_outside_a_visit_gradients_are_autograds(all_layers_fade):
+def test_outside_of_fit_gradients_are_autograds(fuse_all_layers):
     trainer = trainer_of(small_net())
     batches = list(clients_of(random_images(16), [16]).batches(0, 1, E=1, B=8))
     trainer.fit(batches, 1, lambda x, y: F.cross_entropy(trainer.net(x), y), adjust_gradient=lambda: None)
@@ -113,7 +114,7 @@ def test_outside_a_visit_gradients_are_autograds(all_layers_fade):
     assert all(gradient.abs().sum() > 0 for gradient in found)
 
 
-def test_an_error_in_a_visit_leaves_nothing_behind(all_layers_fade):
+def test_an_error_in_fit_leaves_nothing_behind(fuse_all_layers):
     trainer = trainer_of(small_net())
 
     def torn():
@@ -123,10 +124,26 @@ def test_an_error_in_a_visit_leaves_nothing_behind(all_layers_fade):
     with pytest.raises(KeyboardInterrupt):
         trainer.fit(torn(), 1, lambda x, y: F.cross_entropy(trainer.net(x), y), adjust_gradient=lambda: None)
     assert all(p.grad is None for p in trainer.net.parameters)
-    assert all(m.grad_momentum is None for m in trainer.net.net.modules() if isinstance(m, Linear))
+    assert all(m.grad_momentum is None for m in trainer.net.net.modules() if isinstance(m, FusedMomentumLinear))
 
 
 def test_the_papers_perceptron_has_three_such_layers_and_small_ones_none():
     large, small = (experiment("pan=off", f"model.width={width}").network() for width in (1024, 64))
-    assert fading_layers(trainer_of(large)) == 3
-    assert fading_layers(trainer_of(small)) == 0
+    assert fused_layers(trainer_of(large)) == 3
+    assert fused_layers(trainer_of(small)) == 0
+
+
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+@pytest.mark.parametrize("clip", [None, 0.5])
+def test_the_switch_takes_plain_torch_optim_and_the_same_steps(name, clip, fuse_all_layers):
+    def weights(fast: bool) -> torch.Tensor:
+        trainer = trainer_of(small_net(), Training(warmup="steps", momentum=0.9, clip=clip, fast=fast))
+        assert isinstance(trainer._optimizer, LocalSGD) == fast
+        assert not fast or clip or fused_layers(trainer)
+        trainer.net.weights.mul_(20)
+        clients = clients_of(random_images(40), [10, 30])
+        *_, last = run_rounds(ALGORITHMS[name](), trainer, clients, Scene(K=2, R=1.0, E=2, H=3, B=8))
+        assert len(trainer.momenta()) == len(trainer.net.parameters)
+        return last.server.weights
+
+    torch.testing.assert_close(weights(True), weights(False), atol=1e-5, rtol=1e-4)

@@ -14,7 +14,7 @@ from fedpan_exp.alignment.permutation_spec import permute
 from fedpan_exp.alignment.shuffle import shuffled_orders
 from fedpan_exp.system.errors import ConfigError
 from fedpan_exp.system.rng import rng
-from fedpan_exp.training import Epochs
+from fedpan_exp.training import EpochBatches
 
 NET = ("dataset=digits", "model.width=24", "model.depth=2", "training.warmup_length=10")
 SHUFFLE = ("study=shuffle_test", *NET, "study.epochs=6", "study.lr=0.3", "study.P_sf=[0,0.5,1]", "study.repeats=3")
@@ -78,7 +78,7 @@ def test_a_run_interrupted_behind_its_training_does_not_train_again(command, mon
     def train_again(_):
         yield pytest.fail("trained again")
 
-    monkeypatch.setattr(Epochs, "__iter__", train_again)
+    monkeypatch.setattr(EpochBatches, "__iter__", train_again)
     ran = command(*words)
     assert ran.code == 0, ran.err
     assert "after epoch 6, from its checkpoint" in ran.out

@@ -4,8 +4,8 @@ import os
 
 from benchmarks.peers.job import Job
 from benchmarks.peers.settings import experiment, start_alike
-from fedpan_exp.federation import count_ranks, federate
-from fedpan_exp.studies.setup import set_up
+from fedpan_exp.federation import count_ranks, federate, make_executor
+from fedpan_exp.studies.setup import make_task, set_up
 
 
 def main() -> None:
@@ -13,9 +13,9 @@ def main() -> None:
     setting = experiment(job.name, job.rounds, os.environ["RANKS"])
     world = set_up(setting)
     start_alike(world.trainer.net.net, job.name)
-    ranks = count_ranks(setting.ranks, job.task.cohort_size, world.trainer.fabric.device)
-    work = (setting.algorithm, world.trainer, world.clients, setting.fl_scene, setting.seed)
-    for this in federate(*work, test=world.test, ranks=ranks):
+    task = make_task(setting, world)
+    ranks = count_ranks(setting.ranks, task.cohort_size, world.trainer.fabric.device)
+    for this in federate(task, make_executor(task, ranks)):
         job.end_round(this.test().accuracy)
     job.report()
 

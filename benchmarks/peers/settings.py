@@ -34,7 +34,7 @@ def start_alike(net: nn.Module, name: str) -> None:
 def export(name: str, path: Path) -> None:
     setting = experiment(name)
     data, transform = setting.dataset.load(setting.seed), setting.dataset.transform(torch.device("cpu"))
-    parts = split(data.train.y, setting.fl_scene.rule(), setting.seed).parts
+    parts = split(data.train.y, setting.fl_scene.partition_config(), setting.seed).parts
     x = {
         f"{part}_x": transform.normalize(images.x).contiguous()
         for part, images in (("train", data.train), ("test", data.test))

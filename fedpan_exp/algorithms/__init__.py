@@ -1,11 +1,12 @@
-"""One file per algorithm; the name here is the name on the command line."""
+"""One file per algorithm; the names here are those on the command line."""
 
 from fedpan_exp.algorithms.base import ClientContext, FedAvg, ServerState
 from fedpan_exp.algorithms.fedopt import FedOpt
 from fedpan_exp.algorithms.fedprox import FedProx
 from fedpan_exp.algorithms.moon import Moon
 from fedpan_exp.algorithms.scaffold import Scaffold
-from fedpan_exp.algorithms.update import ClientUpdate, add_up, average
+from fedpan_exp.algorithms.stats import CohortStats, LocalAccuracy
+from fedpan_exp.algorithms.update import ClientUpdate, CohortUpdate, WeightedSum
 
 ALGORITHMS: dict[str, type[FedAvg]] = {
     "fedavg": FedAvg,
@@ -19,12 +20,14 @@ __all__ = [
     "ALGORITHMS",
     "ClientContext",
     "ClientUpdate",
+    "CohortStats",
+    "CohortUpdate",
     "FedAvg",
     "FedOpt",
     "FedProx",
+    "LocalAccuracy",
     "Moon",
     "Scaffold",
     "ServerState",
-    "add_up",
-    "average",
+    "WeightedSum",
 ]

@@ -1,6 +1,5 @@
 """FedOpt: Adaptive Federated Optimization (Reddi et al., ICLR 2021); with SGD and momentum it is FedAvgM."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,13 +7,13 @@ import torch
 from torch import Tensor
 
 from fedpan_exp.algorithms.base import FedAvg, ServerState
-from fedpan_exp.algorithms.update import ClientUpdate, average
+from fedpan_exp.algorithms.update import CohortUpdate
 from fedpan_exp.system.errors import require, require_choice
 
 
 @dataclass
 class FedOpt(FedAvg):
-    """Take the way from the server's weights to the mean as a gradient, and let an optimizer make the step."""
+    """Use the server's weights minus the mean as a gradient, and let an optimizer take the step."""
 
     server_optimizer: str = "sgd"
     server_lr: float = 0.5
@@ -29,13 +28,12 @@ class FedOpt(FedAvg):
         require(0 <= self.beta2 < 1, "algorithm.beta2", "in [0, 1)", self.beta2)
         require(self.tau > 0, "algorithm.tau", "above 0", self.tau)
 
-    def aggregate(self, server: ServerState, updates: Iterable[ClientUpdate]) -> None:
-        mean = average(updates)
-        server.buffers = mean.buffers
+    def aggregate(self, server: ServerState, update: CohortUpdate) -> None:
+        server.buffers = update.buffers
         weights = server.weights.clone()
-        weights.grad = server.weights - mean.weights
+        weights.grad = server.weights - update.weights
         optimizer = self._optimizer(weights)
-        optimizer.state[weights].update(server.state)  # the server remembers, the optimizer is made anew
+        optimizer.state[weights].update(server.state)  # the optimizer is rebuilt each round; its state is the server's
         optimizer.step()
         server.state = dict(optimizer.state[weights])
         server.weights = weights.detach()

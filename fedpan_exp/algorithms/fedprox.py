@@ -6,12 +6,12 @@ import torch
 
 from fedpan_exp.algorithms.base import ClientContext, FedAvg
 from fedpan_exp.system.errors import require, require_choice
-from fedpan_exp.training.flat import FlatNet
+from fedpan_exp.training import FlatNet
 
 
 @dataclass
 class FedProx(FedAvg):
-    """Add mu/2 |w - w_server|^2 to the local loss; as the authors: mu times the smooth-L1 distance, a mean a tensor."""
+    """Add mu/2 |w - w_server|^2 to the local loss; variant=authors: mu times the mean smooth-L1 per tensor."""
 
     mu: float = 1e-3
     variant: str = "canonical"
@@ -22,7 +22,7 @@ class FedProx(FedAvg):
 
     @property
     def decay(self) -> float:
-        """mu (w - w_server) = mu w, which the optimizer adds as weight decay in the same pass, less mu w_server."""
+        """The part mu w of mu (w - w_server): weight decay, which the optimizer adds in its one pass."""
         return self.mu if self.variant == "canonical" else 0.0
 
     def init_client(self, net: FlatNet, client: ClientContext) -> None:
@@ -33,7 +33,7 @@ class FedProx(FedAvg):
         if self.mu == 0:
             return
         if self.variant == "canonical":
-            torch._foreach_add_(net.gradients(), anchor, alpha=-self.mu)
+            torch._foreach_add_(net.gradients(), anchor, alpha=-self.mu)  # the part -mu w_server
             return
         for gradient, weight, start in zip(net.gradients(), net.parameters, anchor, strict=True):
             gradient.add_((weight.detach() - start).clamp_(-1, 1), alpha=self.mu / weight.numel())

@@ -7,12 +7,12 @@ from torch.nn import functional as F
 
 from fedpan_exp.algorithms.base import ClientContext, FedAvg
 from fedpan_exp.system.errors import require
-from fedpan_exp.training.flat import FlatNet
+from fedpan_exp.training import FlatNet, classification_loss
 
 
 @dataclass
 class Moon(FedAvg):
-    """Keep a client's features near the global model's and away from its own previous model's."""
+    """Keep a client's features near the global model's and away from those of its own previous model."""
 
     mu: float = 1.0
     temperature: float = 0.5
@@ -22,14 +22,13 @@ class Moon(FedAvg):
         require(self.temperature > 0, "algorithm.temperature", "above 0", self.temperature)
 
     def init_client(self, net: FlatNet, client: ClientContext) -> None:
-        """On a first visit the previous model is the global one: nothing to push away from yet."""
+        """In a client's first round its previous model is the global one: the contrastive term is constant."""
         if self.mu == 0:
             return
-        server, state = client.server, client.state
-        client.scratch["global"] = net.frozen(server.weights, server.buffers)
-        client.scratch["previous"] = net.frozen(
-            state.get("weights", server.weights), state.get("buffers", server.buffers)
-        )
+        weights, buffers = client.server.weights, client.server.buffers
+        client.scratch["global"] = net.frozen(weights, buffers)
+        previous = client.state.get("weights", weights), client.state.get("buffers", buffers)
+        client.scratch["previous"] = net.frozen(*previous)
 
     def loss(self, net: FlatNet, x: Tensor, y: Tensor, client: ClientContext) -> Tensor:
         if self.mu == 0:
@@ -38,7 +37,7 @@ class Moon(FedAvg):
         pull = F.cosine_similarity(features, client.scratch["global"](x))
         push = F.cosine_similarity(features, client.scratch["previous"](x))
         contrast = F.softplus((push - pull) / self.temperature).mean()  # -log(e^pull / (e^pull + e^push))
-        return F.cross_entropy(logits, y) + self.mu * contrast
+        return classification_loss(logits, y) + self.mu * contrast
 
     def finish_client(self, net: FlatNet, client: ClientContext) -> dict[str, Tensor]:
         client.state.update(weights=net.weights.clone(), buffers=net.buffers.clone())

@@ -1,20 +1,19 @@
 """Scaffold: Stochastic Controlled Averaging for Federated Learning (Karimireddy et al., ICML 2020), option II."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from fedpan_exp.algorithms.base import ClientContext, FedAvg, ServerState
-from fedpan_exp.algorithms.update import ClientUpdate, average
+from fedpan_exp.algorithms.update import CohortUpdate
 from fedpan_exp.system.errors import require, require_choice
-from fedpan_exp.training.flat import FlatNet
+from fedpan_exp.training import FlatNet
 
 
 @dataclass
 class Scaffold(FedAvg):
-    """Steer each client by the gap between the server's control c and its own c_k."""
+    """Correct each client's gradients by the difference of the server's control c and its own c_k."""
 
     server_lr: float = 1.0
     variant: str = "canonical"
@@ -31,20 +30,20 @@ class Scaffold(FedAvg):
 
     def init_client(self, net: FlatNet, client: ClientContext) -> None:
         own = client.state.setdefault("control", torch.zeros_like(client.server.weights))
-        client.scratch["steer"] = net.views(client.server.state["control"] - own)
+        client.scratch["correction"] = net.views(client.server.state["control"] - own)
 
     def adjust_gradient(self, net: FlatNet, client: ClientContext) -> None:
-        torch._foreach_add_(net.gradients(), client.scratch["steer"])
+        torch._foreach_add_(net.gradients(), client.scratch["correction"])
 
     def finish_client(self, net: FlatNet, client: ClientContext) -> dict[str, Tensor]:
-        """c_k+ = c_k - c + (x - y_k) / travel; travel is steps x lr, exact under warm-up and momentum too."""
-        change = (client.server.weights - net.weights).div_(client.accumulated_lr).sub_(client.server.state["control"])
+        """c_k+ = c_k - c + (x - y_k) / (steps x lr); `accumulated_lr` is exact under warm-up and momentum too."""
+        server = client.server
+        change = (server.weights - net.weights).div_(client.accumulated_lr).sub_(server.state["control"])
         client.state["control"] = client.state["control"] + change
         return {"control_change": change}
 
-    def aggregate(self, server: ServerState, updates: Iterable[ClientUpdate]) -> None:
-        mean = average(updates)
-        part = mean.clients / server.clients if self.variant == "canonical" else 1.0  # |S| / K
-        server.weights = server.weights.lerp(mean.weights, self.server_lr)
-        server.buffers = mean.buffers
-        server.state["control"] = server.state["control"].add(mean.extra["control_change"], alpha=part)
+    def aggregate(self, server: ServerState, update: CohortUpdate) -> None:
+        fraction = update.clients / server.clients if self.variant == "canonical" else 1.0  # |S| / K
+        server.weights = server.weights.lerp(update.weights, self.server_lr)
+        server.buffers = update.buffers
+        server.state["control"] = server.state["control"].add(update.extras["control_change"], alpha=fraction)

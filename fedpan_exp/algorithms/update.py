@@ -1,68 +1,68 @@
-"""What clients send back, and its mean."""
+"""What clients send back, and its weighted mean over the cohort."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
+from fedpan_exp.algorithms.stats import CohortStats
+from fedpan_exp.training import FlatParameters
+
 
 @dataclass
 class ClientUpdate:
-    """What a client sends back. The vectors are the network's own: read them before the next client trains."""
+    """What one client sends back. The vectors are the network's own: read them before the next client trains."""
 
     weights: Tensor
     buffers: Tensor
-    weight: float  # its part in the mean, in any unit
-    extra: dict[str, Tensor] = field(default_factory=dict)
-    clients: int = 1  # more: it is a mean itself, and speaks for so many
+    weight: float  # of this client in the mean, in any unit
+    extras: dict[str, Tensor] = field(default_factory=dict)
 
     @property
     def vectors(self) -> list[Tensor]:
-        return [self.weights, self.buffers, *self.extra.values()]
+        return [self.weights, self.buffers, *self.extras.values()]
 
     @property
     def bytes(self) -> int:
         return sum(vector.nbytes for vector in self.vectors)
 
 
-class WeightedSum:
-    """A running sum of uploads by their shares: memory does not grow with the clients of a round.
+@dataclass
+class CohortUpdate:
+    """The weighted mean of a cohort's updates, and what was measured of its clients."""
 
-    In 64 bits, where a share times a weight of 32 bits is exact and so, nearly always, is their sum: the order in which
-    clients were added, and on how many ranks, is not seen in the mean, to the last of its 32 bits.
+    weights: Tensor
+    buffers: Tensor
+    extras: dict[str, Tensor]
+    clients: int  # |S|
+    stats: CohortStats = field(default_factory=CohortStats)
+    models: list[FlatParameters] = field(default_factory=list)  # local models in the cohort's order, where needed
+
+
+class WeightedSum:
+    """A running weighted sum of updates: memory does not grow with the cohort.
+
+    It is kept in 64 bits, where a weight times a 32-bit value is exact and so, nearly always, is the sum. The mean,
+    rounded back to 32 bits, therefore does not depend on the order of clients or on the number of processes.
     """
 
     def __init__(self, like: ClientUpdate):
         self._like = like
         self.vectors = [torch.zeros_like(vector, dtype=_widest(vector.device)) for vector in like.vectors]
-        self.weights_total = 0.0
-        self.clients = 0  # |S|
+        self.weight = 0.0
+        self.clients = 0
 
     def add(self, update: ClientUpdate) -> None:
         for total, vector in zip(self.vectors, update.vectors, strict=True):
             total.add_(vector.to(total.dtype), alpha=update.weight)
-        self.weights_total += update.weight
-        self.clients += update.clients
+        self.weight += update.weight
+        self.clients += 1
 
-    def mean(self) -> ClientUpdate:
+    def mean(self) -> CohortUpdate:
         like = zip(self.vectors, self._like.vectors, strict=True)
-        weights, buffers, *extra = ((total / self.weights_total).to(vector.dtype) for total, vector in like)
-        return ClientUpdate(weights, buffers, 1.0, dict(zip(self._like.extra, extra, strict=True)), self.clients)
-
-
-def add_up(updates: Iterable[ClientUpdate]) -> WeightedSum:
-    total: WeightedSum | None = None
-    for update in updates:
-        total = total or WeightedSum(like=update)
-        total.add(update)
-    assert total, "a round has at least one client"
-    return total
-
-
-def average(updates: Iterable[ClientUpdate]) -> ClientUpdate:
-    return add_up(updates).mean()
+        weights, buffers, *extras = ((total / self.weight).to(vector.dtype) for total, vector in like)
+        return CohortUpdate(weights, buffers, dict(zip(self._like.extras, extras, strict=True)), self.clients)
 
 
 def _widest(device: torch.device) -> torch.dtype:
-    return torch.float32 if device.type == "mps" else torch.float64  # Apple's GPUs have no more
+    return torch.float32 if device.type == "mps" else torch.float64  # Apple's GPUs have no 64-bit floats

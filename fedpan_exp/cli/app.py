@@ -7,7 +7,6 @@ from contextlib import nullcontext
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from fedpan_exp import torchrun
 from fedpan_exp.system.errors import Diverged, UserError
 from fedpan_exp.system.paths import CONF
 
@@ -44,6 +43,7 @@ def main() -> None:
 def compose_and_run(words: list[str]) -> None:
     from fedpan_exp import config  # here, and not above, so that Ctrl-C while torch is loaded ends in one line, too
     from fedpan_exp.config.hydra_errors import HYDRA_ERRORS, NOTHING_CHOSEN, one_line
+    from fedpan_exp.federation import torchrun
     from fedpan_exp.studies import STUDIES
     from fedpan_exp.sweeping.grids import expand
     from fedpan_exp.system.console import console, errors
@@ -67,6 +67,8 @@ def compose_and_run(words: list[str]) -> None:
 
 def sweep(words: list[str], commands: list[list[str]]) -> None:
     """Check all jobs before the first starts; then show the plan, or run them."""
+    from fedpan_exp.federation import torchrun
+
     if torchrun.is_launched():
         raise UserError("torchrun must be given one run: for sweeps and plans leave it out, or start one for each job")
     from fedpan_exp.sweeping import manifest, plan, summary
@@ -118,6 +120,7 @@ def run(cfg: "DictConfig") -> float | None:
     from omegaconf import OmegaConf
 
     from fedpan_exp import config
+    from fedpan_exp.federation import torchrun
     from fedpan_exp.report.run_plots import draw
     from fedpan_exp.tracking.record import Record
 

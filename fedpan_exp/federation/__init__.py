@@ -2,20 +2,25 @@
 
 from fedpan_exp.federation.checkpoint import Checkpoints, CheckpointSettings
 from fedpan_exp.federation.client_states import ClientStates
+from fedpan_exp.federation.executors import WorkerDied, check_ranks, count_ranks, make_executor, torchrun
 from fedpan_exp.federation.loop import federate
-from fedpan_exp.federation.ranks import check_ranks, count_ranks
 from fedpan_exp.federation.round import Round
 from fedpan_exp.federation.scene import Scene
 from fedpan_exp.federation.snapshot import Snapshot
+from fedpan_exp.federation.task import FederatedTask
 
 __all__ = [
     "CheckpointSettings",
     "Checkpoints",
     "ClientStates",
+    "FederatedTask",
     "Round",
     "Scene",
     "Snapshot",
+    "WorkerDied",
     "check_ranks",
     "count_ranks",
     "federate",
+    "make_executor",
+    "torchrun",
 ]

@@ -1,7 +1,7 @@
-"""All that a run is between two rounds, on disk: whole, verified, the one before kept until the next is whole.
+"""Checkpoints: the complete state of a run between two rounds, verified by checksums.
 
-A folder with a JSON file a checkpoint, which names its tensor files and their checksums and is written last. Nothing is
-pickled: a stranger's checkpoint can run no code.
+Each checkpoint is a JSON file that names its tensor files with their checksums. It is written last, and the previous
+checkpoint is deleted only after that. Nothing is pickled, so that a checkpoint from a stranger cannot run code.
 """
 
 import json
@@ -24,12 +24,13 @@ from fedpan_exp.system.errors import first_line, require
 
 FORMAT = 1
 CLIENT_FILE = re.compile(r"\d+-[0-9a-f]{32}\.safetensors")
-KEPT = 2  # the newest, and the one before in case the newest is damaged
+KEEP = 2  # the newest, and the one before it in case the newest is damaged
+STATE = "memory/"  # prefix of the server's own vectors in format 1
 
 
 @dataclass
 class CheckpointSettings:
-    """How much work a crash may cost; whichever comes first."""
+    """How much work a crash may cost: rounds or seconds, whichever comes first."""
 
     every: int = 10  # rounds; 0: never
     seconds: float = 60.0
@@ -43,43 +44,43 @@ class CheckpointSettings:
 class Checkpoint:
     round_idx: int
     server: ServerState
-    clients: dict[int, str]  # the files of their memories
+    clients: dict[int, str]  # client -> the file of its state
     records: int  # bytes of records that belong to it
 
 
 class Checkpoints:
-    """Of one run, in its folder."""
+    """The checkpoints of one run, in one folder."""
 
     def __init__(self, folder: Path, run: str, settings: CheckpointSettings):
         self._folder, self._run, self._settings = folder, run, settings
         self._digests: dict[str, str] = {}
         self._usable: list[int] = []  # rounds, the newest last
-        self._last_try, self._last_time = 0, time.monotonic()
+        self._last_round, self._last_time = 0, time.monotonic()
 
     @property
-    def states(self) -> Path:
+    def states_folder(self) -> Path:
         return self._folder / "clients"
 
     def is_due(self, round_idx: int) -> bool:
         if not self._settings.every:
             return False
-        rounds, seconds = round_idx - self._last_try, time.monotonic() - self._last_time
+        rounds, seconds = round_idx - self._last_round, time.monotonic() - self._last_time
         return rounds >= self._settings.every or seconds >= self._settings.seconds
 
     def save(self, round_idx: int, server: ServerState, states: ClientStates, records: int) -> None:
-        """A disk that fails costs a warning: the run goes on, and the checkpoint before still stands."""
+        """Save a checkpoint. If the disk fails, warn: the run continues, and the previous checkpoint remains."""
         if round_idx in self._usable:
             return
-        self._last_try, self._last_time = round_idx, time.monotonic()
+        self._last_round, self._last_time = round_idx, time.monotonic()
         try:
             self._save(round_idx, server, states, records)
         except OSError as error:
-            kept = f"the one of round {self._usable[-1]} stands" if self._usable else "there is none yet"
+            previous = f"that of round {self._usable[-1]} remains" if self._usable else "there is none yet"
             reason = error.reason if isinstance(error, WriteError) else first_line(error)
-            warn(f"the checkpoint of round {round_idx} could not be written ({reason}); {kept}")
+            warn(f"the checkpoint of round {round_idx} could not be written ({reason}); {previous}")
 
     def latest(self, states: ClientStates, records: int, device: Any = "cpu") -> Checkpoint | None:
-        """The newest that is whole, of this run and not ahead of its records; others are passed over with a word."""
+        """Load the newest intact checkpoint of this run that its records cover; ignore others with a warning."""
         manifests = sorted(self._folder.glob("[0-9]*.json"))  # not the temporary ones a crash leaves behind
         while manifests:
             path = manifests.pop()
@@ -88,12 +89,12 @@ class Checkpoints:
                 if checkpoint.records > records:
                     raise ValueError("records that belong to it are missing")
             except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
-                warn(f"the checkpoint {path} is passed over: {first_line(error)}")
+                warn(f"ignoring the checkpoint {path}: {first_line(error)}")
                 continue
             self._usable = [int(path.stem) for path in (*manifests, path)]
-            self._last_try = checkpoint.round_idx
+            self._last_round = checkpoint.round_idx
             states.restore(checkpoint.clients)
-            self._tell_needs(states)
+            self._prune_states(states)
             return checkpoint
         return None
 
@@ -104,11 +105,11 @@ class Checkpoints:
         self._folder.mkdir(parents=True, exist_ok=True)
         clients = states.files()
         tensors = {"weights": server.weights, "buffers": server.buffers}
-        tensors |= {f"memory/{name}": vector for name, vector in server.state.items() if vector is not None}
-        whole = {name: vector.detach().cpu().contiguous() for name, vector in tensors.items()}
+        tensors |= {f"{STATE}{name}": vector for name, vector in server.state.items() if vector is not None}
+        copies = {name: vector.detach().cpu().contiguous() for name, vector in tensors.items()}
         own = f"{_name(round_idx)}.safetensors"
-        atomic_write(self._folder / own, lambda path: save_file(whole, path))
-        self._digests.pop(own, None)  # a damaged one may have had its name
+        atomic_write(self._folder / own, lambda path: save_file(copies, path))
+        self._digests.pop(own, None)  # a damaged file may have had this name
         files = [own, *(f"clients/{name}" for name in clients.values())]
         content = {
             "format": FORMAT,
@@ -121,9 +122,9 @@ class Checkpoints:
         }
         write_json(self._folder / f"{_name(round_idx)}.json", {**content, "digest": _digest_of(content)})
         flush_to_disk(self._folder.parent)
-        self._usable = [*self._usable, round_idx][-KEPT:]
+        self._usable = [*self._usable, round_idx][-KEEP:]
         self._prune()
-        self._tell_needs(states)
+        self._prune_states(states)
 
     def _load(self, path: Path, device: Any) -> Checkpoint:
         content = read_json(path)
@@ -140,29 +141,30 @@ class Checkpoints:
             if self._digest(file) != expected:
                 raise ValueError(f"{file} is damaged")
         tensors = load_file(path.with_suffix(".safetensors"), device=str(device))
-        state = {name.removeprefix("memory/"): vector for name, vector in tensors.items() if name.startswith("memory/")}
+        state = {name.removeprefix(STATE): vector for name, vector in tensors.items() if name.startswith(STATE)}
         server = ServerState(tensors["weights"], tensors["buffers"], content["participants"], state)
         clients = {int(k): name for k, name in content["clients"].items()}
         return Checkpoint(content["round"], server, clients, content["records"])
 
     def _digest(self, file: str) -> str:
-        """Each file is read once: none changes while we live."""
+        """The checksum of a file, computed once: files do not change while this process runs."""
         if file not in self._digests:
-            with (self._folder / file).open("rb") as stream:
+            with (self._folder / file).open("rb") as opened:
                 digest = blake2b(digest_size=16)
-                while piece := stream.read(1 << 20):
+                while piece := opened.read(1 << 20):
                     digest.update(piece)
             self._digests[file] = digest.hexdigest()
         return self._digests[file]
 
     def _prune(self) -> None:
-        """Everything but the usable ones goes, also what was passed over."""
+        """Delete all checkpoints but the usable ones, also those that were ignored."""
         usable = {_name(round_idx) for round_idx in self._usable}
         for path in (*self._folder.glob("*.json"), *self._folder.glob("*.safetensors")):
             if path.stem not in usable:
                 path.unlink()
 
-    def _tell_needs(self, states: ClientStates) -> None:
+    def _prune_states(self, states: ClientStates) -> None:
+        """Delete client states that no usable checkpoint names."""
         manifests = (read_json(self._folder / f"{_name(round_idx)}.json") for round_idx in self._usable)
         states.prune(name for manifest in manifests for name in manifest.get("clients", {}).values())
 

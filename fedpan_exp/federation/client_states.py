@@ -1,10 +1,11 @@
-"""What clients remember between their visits: flat CPU vectors, in memory or on disk.
+"""What clients keep between rounds: flat CPU vectors, in memory or on disk.
 
-What a round changes counts when the round has ended, so that an interrupted one leaves no trace. A file, once written,
-never changes: a checkpoint may rely on those it names.
+The changes of a round are applied when it has ended, so that an interrupted round leaves no trace. A file, once
+written, never changes: checkpoints rely on the files they name.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -17,19 +18,19 @@ ClientState = dict[str, Tensor]
 
 
 class ClientStates:
-    """By client. Held in memory, or `on_disk`: then memory does not grow with the clients seen."""
+    """One state per client. With `on_disk`, memory does not grow with the number of clients seen."""
 
     def __init__(self, folder: Path | None = None, on_disk: bool = False):
         assert folder or not on_disk, "files need a folder"
         self.folder, self._on_disk = folder or Path(), on_disk
         self._in_memory: dict[int, ClientState] = {}
-        self._files: dict[int, str] = {}  # those that hold a client's newest
-        self._pending: dict[int, ClientState | str] = {}  # of the round under way
-        self._needed: set[str] = set()  # by checkpoints
+        self._files: dict[int, str] = {}  # client -> the file with its newest state
+        self._pending: dict[int, ClientState | str] = {}  # changes of the current round
+        self._needed: set[str] = set()  # files that checkpoints name
         self._flushed: set[str] = set()
 
     def __getitem__(self, k: int) -> ClientState:
-        """Empty for a client that was never visited; a file is mapped, not read whole."""
+        """Empty for a client that has not trained yet. A file is memory-mapped, not read as a whole."""
         if k in self._in_memory:
             return self._in_memory[k]
         return load_file(self.folder / self._files[k]) if k in self._files else {}
@@ -40,8 +41,17 @@ class ClientStates:
     def clients(self) -> list[int]:
         return sorted({*self._in_memory, *self._files})
 
-    def commit(self) -> None:
-        """The round has ended."""
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Apply the changes made in this context when it ends, or none of them if it fails."""
+        try:
+            yield
+        except BaseException:
+            self._pending = {}
+            raise
+        self._commit()
+
+    def _commit(self) -> None:
         for k, new in self._pending.items():
             old = self._files.pop(k, None)
             if isinstance(new, str):
@@ -52,31 +62,27 @@ class ClientStates:
                 (self.folder / old).unlink()
         self._pending = {}
 
-    def roll_back(self) -> None:
-        """The round will not end."""
-        self._pending = {}
-
     def export(self, clients: Iterable[int]) -> dict[int, ClientState | str]:
-        """What another process needs to stand in for these clients: vectors, or the names of the files they are in."""
+        """What another process needs to train these clients: their vectors, or the names of their files."""
         known = [k for k in clients if k in self._in_memory or k in self._files]
         return {k: self._files[k] if self._on_disk else self[k] for k in known}
 
     def load(self, exported: Mapping[int, ClientState | str]) -> None:
-        """Stand in for the clients of another process, and for nobody else."""
+        """Replace everything by what another process exported."""
         self._pending = {}
         self._in_memory = {k: state for k, state in exported.items() if not isinstance(state, str)}
         self._files = {k: name for k, name in exported.items() if isinstance(name, str)}
 
     def pending(self) -> dict[int, ClientState | str]:
-        """Of the round under way."""
+        """The changes of the current round."""
         return self._pending
 
     def apply(self, pending: Mapping[int, ClientState | str]) -> None:
-        """As another process has changed them, in the round under way."""
+        """Add changes that another process made in the current round."""
         self._pending.update(pending)
 
     def files(self) -> dict[int, str]:
-        """A file for each client, safely on disk."""
+        """Write a file for each client that has none, flush all of them to disk, and return their names."""
         for k in self._in_memory.keys() - self._files.keys():
             self._files[k] = self._write(k, self._in_memory[k])
         for name in {*self._files.values()} - self._flushed:
@@ -87,11 +93,11 @@ class ClientStates:
         return dict(self._files)
 
     def restore(self, files: Mapping[int, str]) -> None:
-        """As it was when these files were asked for."""
+        """Return to the states that `files()` named."""
         self._files = dict(files)
 
     def prune(self, names: Iterable[str]) -> None:
-        """Delete every file that neither the checkpoints with these names nor the clients need."""
+        """Delete every file that is neither among these, which checkpoints need, nor a client's newest."""
         self._needed = set(names)
         if self.folder.is_dir():
             for name in {path.name for path in self.folder.iterdir()} - self._needed - {*self._files.values()}:
@@ -99,6 +105,6 @@ class ClientStates:
 
     def _write(self, k: int, state: ClientState) -> str:
         self.folder.mkdir(parents=True, exist_ok=True)
-        name = f"{k}-{uuid4().hex}.safetensors"  # never used before, by no process
+        name = f"{k}-{uuid4().hex}.safetensors"  # never used before, by any process
         atomic_write(self.folder / name, lambda path: save_file(state, path), flush=False)
         return name

@@ -1,4 +1,4 @@
-"""The federated scene, in the paper's letters."""
+"""The federated scene: settings named by the paper's letters."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from fedpan_exp.system.rng import rng
 
 @dataclass
 class Scene:
-    """Who takes part, how often, and how the data is spread; each setting is documented in conf/fl_scene."""
+    """Clients, rounds, local work and the split of the data; conf/fl_scene documents each setting."""
 
     K: int = 100
     R: float = 0.1
@@ -46,18 +46,18 @@ class Scene:
         require_choice("fl_scene.bn_statistics", self.bn_statistics, ("average", "keep", "reset"))
         require_choice("fl_scene.client_memory", self.client_memory, ("memory", "disk"))
 
-    def rule(self) -> PartitionConfig:
+    def partition_config(self) -> PartitionConfig:
         return PartitionConfig(self.partition, self.K, self.alpha, self.shards, self.min_samples, self.small_clients)
 
     def cohort_size(self, clients: int) -> int:
-        """How many clients take part in a round."""
+        """The number of clients per round."""
         return max(1, round(self.R * clients))
 
     def sample_cohort(self, clients: int, round_idx: int, seed: int) -> list[int]:
-        """The clients of a round: the same ones for every algorithm, model and PAN setting."""
+        """The clients of a round: the same for every algorithm, model and PAN setting."""
         order = torch.randperm(clients, generator=rng(seed, "clients", round_idx))
         return order[: self.cohort_size(clients)].tolist()
 
-    def share(self, samples: int) -> float:
-        """A client's part in the mean."""
+    def aggregation_weight(self, samples: int) -> float:
+        """The weight of a client with so many samples in the mean over the cohort."""
         return samples if self.averaging == "by_samples" else 1.0

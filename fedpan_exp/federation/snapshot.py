@@ -1,6 +1,6 @@
-"""The models of a round, kept for those who look into it."""
+"""The models of one round, kept for probes."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -10,14 +10,14 @@ from fedpan_exp.training import FlatParameters
 
 @dataclass
 class Snapshot:
-    """Copies, in main memory."""
+    """Copies in main memory."""
 
-    clients: list[int]
-    before: FlatParameters  # what all of them started from
-    locals: list[FlatParameters] = field(default_factory=list)  # what each of them ended with
+    cohort: list[int]
+    before: FlatParameters  # the server, from which all clients started
+    local_models: list[FlatParameters]  # in the cohort's order
 
     @cached_property
     def mean(self) -> FlatParameters:
-        """Of the clients alike, whatever their shares are to the server."""
-        weights, buffers = zip(*self.locals, strict=True)
+        """The unweighted mean of the local models."""
+        weights, buffers = zip(*self.local_models, strict=True)
         return FlatParameters(torch.stack(weights).mean(0), torch.stack(buffers).mean(0))

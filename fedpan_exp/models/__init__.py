@@ -2,7 +2,6 @@
 
 from fedpan_exp.models.activations import POSITIONS, activations, check_layers, watch
 from fedpan_exp.models.encodings import ENCODINGS
-from fedpan_exp.models.linear import Linear
 from fedpan_exp.models.mlp import MLPSettings
 from fedpan_exp.models.network import ModelSettings, Network, authors_init, he_init
 from fedpan_exp.models.personal import own_encodings
@@ -16,7 +15,6 @@ __all__ = [
     "ENCODINGS",
     "MODELS",
     "POSITIONS",
-    "Linear",
     "ModelSettings",
     "Network",
     "Pan",

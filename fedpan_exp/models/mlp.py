@@ -6,7 +6,6 @@ from math import prod
 from torch import nn
 
 from fedpan_exp.alignment.permutation_spec import PermutationSpec
-from fedpan_exp.models.linear import Linear
 from fedpan_exp.models.network import ModelSettings, Network, Shape
 from fedpan_exp.models.position import Pan
 from fedpan_exp.system.errors import require
@@ -36,7 +35,7 @@ class MLP(Network):
         before, fan_in = None, inputs
         for i in range(1, depth + 1):
             group = spec.group(f"fc{i}", width)
-            self.body.add_module(f"fc{i}", Linear(fan_in, width))
+            self.body.add_module(f"fc{i}", nn.Linear(fan_in, width))
             self.body.add_module(f"pe{i}", pan.encode(group, width))
             self.body.add_module(f"relu{i}", nn.ReLU())
             spec.dense(f"body.fc{i}", before, group)

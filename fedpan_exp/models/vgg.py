@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from fedpan_exp.alignment.permutation_spec import PermutationSpec
-from fedpan_exp.models.linear import Linear
 from fedpan_exp.models.network import ModelSettings, Network, Shape, beside_norm, check_norm, norm_layer
 from fedpan_exp.models.position import Pan
 from fedpan_exp.system.errors import ConfigError, require
@@ -77,7 +76,7 @@ class VGG(Network):
         fan_in, block = channels * height * width, height * width
         for j, neurons in enumerate(hidden, start=1):
             group = spec.group(f"fc{j}", neurons)
-            self.body.add_module(f"fc{j}", Linear(fan_in, neurons))
+            self.body.add_module(f"fc{j}", nn.Linear(fan_in, neurons))
             spec.dense(f"body.fc{j}", before, group, block)
             if pan.placement == "paper":
                 self.body.add_module(f"pe_fc{j}", pan.encode(group, neurons))

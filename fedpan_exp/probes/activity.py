@@ -21,7 +21,7 @@ class MatchingProbe(ActivityProbe):
     def measure(self, kept: Snapshot) -> list[dict[str, float]]:
         look = self.probe
         mean = look.activations(kept.mean, "all")
-        orders = [look.match(mean, look.activations(local, "all")) for local in kept.locals]
+        orders = [look.match(mean, look.activations(local, "all")) for local in kept.local_models]
         return [{layer: share_in_place(order) for layer, order in each.items()} for each in orders]
 
 
@@ -30,5 +30,5 @@ class PreferenceProbe(ActivityProbe):
 
     def measure(self, kept: Snapshot) -> list[dict[str, float]]:
         mean = self.probe.preferences(kept.mean)
-        vectors = [self.probe.preferences(local) for local in kept.locals]
+        vectors = [self.probe.preferences(local) for local in kept.local_models]
         return [{layer: share_of_same_class(mean[layer], each[layer]) for layer in mean} for each in vectors]

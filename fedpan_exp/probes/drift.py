@@ -26,7 +26,7 @@ class DivergenceProbe(DriftProbe):
 
     def measure(self, kept: Snapshot) -> list[dict[str, float]]:
         mean = self.layers(kept.mean.weights)
-        return [weight_divergence(self.layers(local.weights), mean) for local in kept.locals]
+        return [weight_divergence(self.layers(local.weights), mean) for local in kept.local_models]
 
 
 class CosineProbe(DriftProbe):
@@ -34,7 +34,7 @@ class CosineProbe(DriftProbe):
 
     def measure(self, kept: Snapshot) -> list[dict[str, float]]:
         before, mean = self.layers(kept.before.weights), self.layers(kept.mean.weights)
-        return [update_cosines(self.layers(local.weights), before, mean) for local in kept.locals]
+        return [update_cosines(self.layers(local.weights), before, mean) for local in kept.local_models]
 
 
 class GradientVarianceProbe(DriftProbe):
@@ -46,7 +46,7 @@ class GradientVarianceProbe(DriftProbe):
 
     def measure(self, kept: Snapshot) -> list[dict[str, float]]:
         self.trainer.net.load(*kept.mean)
-        return gradient_variances([self.gradient(k) for k in kept.clients])
+        return gradient_variances([self.gradient(k) for k in kept.cohort])
 
     def gradient(self, k: int) -> dict[str, Tensor]:
         net, transform, images = self.trainer.net, self.trainer.transform, self.clients.owned(k)

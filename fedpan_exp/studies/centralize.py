@@ -9,7 +9,7 @@ from fedpan_exp.studies.setup import accuracies
 from fedpan_exp.system.console import warn
 from fedpan_exp.system.signals import Stop
 from fedpan_exp.tracking.record import Record
-from fedpan_exp.training import Begun, EvalResult, begun
+from fedpan_exp.training import EvalResult, TrainingProgress, read_progress
 
 
 @dataclass
@@ -20,11 +20,11 @@ class Centralize(Central):
         site = make_site(experiment)
         hold(experiment, record)
         path = checkpoint_of(record)
-        earlier = begun(path)
+        earlier = read_progress(path)
         if earlier.records > record.position:
             warn(f"the checkpoint {path} is passed over: records that belong to it are missing")
             path.unlink()
-            earlier = Begun()
+            earlier = TrainingProgress()
         tested = [line["global/test_acc"] for line in record.start(keep=earlier.records)]
         began = time.perf_counter()
 

@@ -20,7 +20,16 @@ from fedpan_exp.system.errors import require, require_choice
 from fedpan_exp.system.rng import rng
 from fedpan_exp.system.signals import Stop
 from fedpan_exp.tracking.record import CHECKPOINT, Record
-from fedpan_exp.training import Classifier, Epochs, EvalResult, Keeper, LocalTrainer, Training, begun, train
+from fedpan_exp.training import (
+    Classifier,
+    EpochBatches,
+    EpochCheckpoint,
+    EvalResult,
+    LocalTrainer,
+    Training,
+    read_progress,
+    train,
+)
 
 ADAM_LR = 3e-4  # the paper's
 
@@ -114,8 +123,8 @@ def train_network(
     net = experiment.network()
     if k:
         authors_init(net, rng(experiment.seed, "weights", k))
-    done = begun(path).epochs
-    batches = Epochs(site.clients, k, settings.B, site.judge.has_batch_norm, stop, record.heartbeat)
+    done = read_progress(path).epochs
+    batches = EpochBatches(site.clients, k, settings.B, site.judge.has_batch_norm, stop, record.heartbeat)
     which = f"network {k + 1} of {len(site.clients)}, " if len(site.clients) > 1 else ""
     how = f"{settings.optimizer}, lr {training.lr:g}, {settings.epochs} epochs of {len(batches):,} batches"
     print_status("training", which + how)
@@ -131,6 +140,6 @@ def train_network(
             progress.describe(f"epoch {epoch}/{settings.epochs}  loss {loss:.4f}  accuracy {score.accuracy:.2%}")
         return {"loss": loss, "accuracy": score.accuracy}
 
-    keeper = Keeper(path, tell, lambda: record.position)
+    keeper = EpochCheckpoint(path, tell, lambda: record.position)
     train(Classifier(net, training, settings.optimizer), batches, settings.epochs, keeper, experiment.fabric)
     return {name: tensor.detach() for name, tensor in net.state_dict().items()}

@@ -5,7 +5,6 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 
 import torch
-from torch.nn import functional as F
 
 from fedpan_exp.config import Experiment
 from fedpan_exp.models import check_layers
@@ -17,7 +16,7 @@ from fedpan_exp.system.errors import Diverged, require
 from fedpan_exp.system.rng import rng
 from fedpan_exp.system.signals import Stop
 from fedpan_exp.tracking.record import Record
-from fedpan_exp.training import FlatParameters
+from fedpan_exp.training import FlatParameters, classification_loss
 
 
 @dataclass
@@ -44,7 +43,7 @@ class Comparison(Federate):
         require(self.samples <= len(world.test), "study.samples", most, self.samples)
         server, summary = run_federated(experiment, world, record, stop)
         global_model = FlatParameters(server.weights, server.buffers)
-        local_model = visit(experiment, world, global_model, self.E, stop)
+        local_model = finetune_client(experiment, world, global_model, self.E, stop)
         layers = self.layers or list(world.trainer.net.net.activation_modules)
         probe = ActivationProbe(world.trainer, world.test, self.samples, experiment.seed, layers)
         shares = self.compare(global_model, local_model, probe, world, record)
@@ -62,20 +61,20 @@ class Comparison(Federate):
         """Write down what was found; layer -> the share of neurons that are alike."""
 
 
-def visit(
+def finetune_client(
     experiment: Experiment, world: FederatedSetup, global_model: FlatParameters, E: int, stop: Stop
 ) -> FlatParameters:
-    """What a client drawn by the seed makes of the global model: plain local training, whatever the algorithm."""
+    """Train the global model further on the data of one client, drawn by the seed: plain SGD for any algorithm."""
     scene, trainer, clients = experiment.fl_scene, world.trainer, world.clients
     k = int(torch.randint(len(clients), (), generator=rng(experiment.seed, "visited")))
-    print_status("visit", f"client {k} goes on alone for {E} epochs on its {clients.samples(k):,} samples")
+    print_status("finetune", f"client {k} trains alone for {E} epochs on its {clients.samples(k):,} samples")
     trainer.net.load(*global_model)
     batches = clients.batches(k, scene.H + 1, E, scene.B, skip_single=trainer.has_batch_norm)
     with trainer.net.at_client(k, experiment.seed):
         fit = trainer.fit(
             stop.interruptible(batches),
             scene.H + 1,
-            loss=lambda x, y: F.cross_entropy(trainer.net(x), y),
+            loss=lambda x, y: classification_loss(trainer.net(x), y),
             adjust_gradient=lambda: None,
         )
     if not math.isfinite(fit.loss):

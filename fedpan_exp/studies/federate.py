@@ -1,14 +1,13 @@
-"""Train a global model over clients, round by round: the main job."""
+"""Train a global model over clients, round by round: the main study."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fedpan_exp.algorithms import ServerState
 from fedpan_exp.config import Experiment
-from fedpan_exp.federation import Checkpoints, ClientStates, count_ranks, federate
+from fedpan_exp.federation import Checkpoints, ClientStates, count_ranks, federate, make_executor
 from fedpan_exp.probes import PROBES, make_probes, measure
-from fedpan_exp.studies.setup import FederatedSetup, accuracies, set_up, write_partition, write_users
+from fedpan_exp.studies.setup import FederatedSetup, accuracies, make_task, set_up, write_partition, write_users
 from fedpan_exp.studies.study import Study
 from fedpan_exp.system.console import print_status, progress_bar
 from fedpan_exp.system.signals import Interrupted, Stop
@@ -30,48 +29,44 @@ class Trained(NamedTuple):
     summary: dict[str, float]
 
 
-def run_federated(experiment: Experiment, world: FederatedSetup, record: Record, stop: Stop) -> Trained:
-    """All rounds, from the last checkpoint on; the network holds the global model afterwards."""
-    scene, trainer, clients = experiment.fl_scene, world.trainer, world.clients
-    probes = make_probes(experiment.probes, trainer, clients, world.test)
+def run_federated(experiment: Experiment, setup: FederatedSetup, record: Record, stop: Stop) -> Trained:
+    """Run all rounds, resuming from the last checkpoint; afterwards the network holds the global model."""
+    scene, trainer = experiment.fl_scene, setup.trainer
+    probes = make_probes(experiment.probes, trainer, setup.clients, setup.test)
+    task = make_task(experiment, setup)
 
     record.lock()
     checkpoints = Checkpoints(record.folder / CHECKPOINT, record.name, experiment.checkpoint)
-    states = ClientStates(checkpoints.states, on_disk=scene.client_memory == "disk")
+    states = ClientStates(checkpoints.states_folder, on_disk=scene.client_memory == "disk")
     if experiment.rerun:
         checkpoints.clear()
     resume = checkpoints.latest(states, record.position, trainer.fabric.device)
     records = record.start(keep=resume.records if resume else 0)
-    write_users(record, world.data)
-    write_partition(record, world.data, world.split, experiment.dataset.classes)
+    write_users(record, setup.data)
+    write_partition(record, setup.data, setup.split, experiment.dataset.classes)
     rounds = resume.round_idx if resume else 0
     if resume:
         server = resume.server
         print_status("resume", f"after round {rounds}, from its checkpoint")
 
-    cohort_size = scene.cohort_size(len(clients))
-    ranks = count_ranks(experiment.ranks, cohort_size, trainer.fabric.device)
+    ranks = count_ranks(experiment.ranks, task.cohort_size, trainer.fabric.device)
     if ranks > 1:
-        print_status("ranks", f"{ranks} processes with a thread each share the clients of a round")
-    with progress_bar("federate", scene.H * cohort_size, done=rounds * cohort_size) as progress:
+        print_status("ranks", f"{ranks} processes with one thread each train the clients of a round")
+    with progress_bar("federate", scene.H * task.cohort_size, done=rounds * task.cohort_size) as progress:
 
-        def track(chosen: list[int]) -> Iterator[int]:
-            for k in progress.track(chosen):
-                record.heartbeat()
-                yield k
+        def on_clients_done(clients: int) -> None:
+            progress.advance(clients)
+            record.heartbeat()
 
-        algorithm, seed, snapshot_at = experiment.algorithm, experiment.seed, experiment.probes_at
-        run = federate(
-            algorithm, trainer, clients, scene, seed, track, states, resume, stop, world.test, ranks, snapshot_at
-        )
+        executor = make_executor(task, ranks, states, stop, on_clients_done)
         try:
-            for this in run:
-                rounds, server, metrics = this.index, this.server, this.metrics()
+            for round_ in federate(task, executor, resume):
+                rounds, server, metrics = round_.index, round_.server, round_.metrics()
                 if experiment.evaluates(rounds):
-                    score = this.test()
+                    score = round_.test()
                     metrics |= {"global/test_acc": score.accuracy, "global/test_loss": score.loss}
-                if this.kept:
-                    metrics |= measure(probes, this.kept)
+                if round_.snapshot:
+                    metrics |= measure(probes, round_.snapshot)
                 record.write(rounds, metrics)
                 records.append({"round": rounds, **metrics})
                 if checkpoints.is_due(rounds):
@@ -81,24 +76,24 @@ def run_federated(experiment: Experiment, world: FederatedSetup, record: Record,
             if interruption.cleanly and rounds:
                 checkpoints.save(rounds, server, states, record.position)
             raise
-        finally:  # a run that ends early has a summary too
-            came_out = summary(records, experiment.target_acc)
-            record.summarise(came_out)
+        finally:  # a run that ends early gets a summary too
+            summary = summarise(records, experiment.target_acc)
+            record.summarise(summary)
     trainer.net.load(server.weights, server.buffers)
     record.save_weights(trainer.net.net.state_dict())
-    return Trained(server, came_out)
+    return Trained(server, summary)
 
 
 def describe(records: list[dict[str, Any]]) -> str:
-    """Where the run stands, in a line."""
+    """The state of the run in one line."""
     tested = [record["global/test_acc"] for record in records if "global/test_acc" in record]
     latest = f"{tested[-1]:.2%}" if tested else "?"
     last = records[-1]
     return f"loss {last['train/loss']:.4f}  accuracy {latest}  {1 / last['time/round_s']:.2f} rounds/s"
 
 
-def summary(records: list[dict[str, Any]], target: float) -> dict[str, float]:
-    """What a table of runs shows."""
+def summarise(records: list[dict[str, Any]], target: float) -> dict[str, float]:
+    """The values of a run that tables show."""
     values = accuracies([record["global/test_acc"] for record in records if "global/test_acc" in record])
     values["summary/rounds"] = len(records)
     for name in SUMMED:

@@ -1,4 +1,4 @@
-"""What studies share: data split over clients, and the words to describe a set-up."""
+"""What federated studies start from: data split over clients, a network, its trainer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from torch import Tensor
 
 from fedpan_exp.config import Experiment
 from fedpan_exp.data import Clients, DatasetSplits, ImageTensors, Split, split
+from fedpan_exp.federation import FederatedTask, torchrun
 from fedpan_exp.models import Network, encodings, inactive_layers
 from fedpan_exp.system.atomic_io import write_json, write_text
 from fedpan_exp.system.console import print_status, warn
@@ -30,21 +31,21 @@ def load(experiment: Experiment) -> DatasetSplits:
 def load_and_split(experiment: Experiment) -> tuple[DatasetSplits, Split]:
     data = load(experiment)
     scene = experiment.fl_scene
-    parts = split(data.train.y, scene.rule(), experiment.seed, data.train.users)
+    parts = split(data.train.y, scene.partition_config(), experiment.seed, data.train.users)
     print_status(
-        "clients", f"{describe_split(parts)}, {scene.partition}; {scene.cohort_size(len(parts.parts))} a round"
+        "clients", f"{describe_split(parts)}, {scene.partition}; {scene.cohort_size(len(parts.parts))} per round"
     )
     return data, parts
 
 
 def write_users(record: Record, data: DatasetSplits) -> None:
-    """Who the clients are, where the dataset knows."""
+    """users.json: the users that the clients are, where the dataset names them."""
     if data.users:
         write_json(record.folder / "users.json", {"users": data.users})
 
 
 def write_partition(record: Record, data: DatasetSplits, split: Split, classes: int) -> Tensor:
-    """partition.csv: how many samples of each label each client has; returned as [clients, classes]."""
+    """partition.csv: samples per client and label; also returned, as [clients, classes]."""
     counts = torch.stack([data.train.y[part].bincount(minlength=classes) for part in split.parts])
     header = ["client", "samples", *(f"label_{label}" for label in range(classes))]
     rows = [[k, sum(row), *row] for k, row in enumerate(counts.tolist())]
@@ -54,7 +55,7 @@ def write_partition(record: Record, data: DatasetSplits, split: Split, classes: 
 
 
 def accuracies(tested: Sequence[float]) -> dict[str, float]:
-    """The part of a summary that tests give."""
+    """The accuracies of a summary, from those of the tested rounds."""
     if not tested:
         return {}
     last = tested[-LAST:]
@@ -67,7 +68,7 @@ def accuracies(tested: Sequence[float]) -> dict[str, float]:
 
 @dataclass
 class FederatedSetup:
-    """What a federation takes."""
+    """The data, its split, and what trains on it."""
 
     data: DatasetSplits
     split: Split
@@ -77,7 +78,7 @@ class FederatedSetup:
 
 
 def set_up(experiment: Experiment) -> FederatedSetup:
-    """The network, the data spread over clients, and the trainer, with a word on each."""
+    """Build the network, split the data over clients, create the trainer; print one line on each."""
     scene, net = experiment.fl_scene, experiment.network()
     describe_network(experiment, net)
     data, split = load_and_split(experiment)
@@ -89,8 +90,20 @@ def set_up(experiment: Experiment) -> FederatedSetup:
     return FederatedSetup(data, split, trainer, clients, data.test.to(device))
 
 
+def make_task(experiment: Experiment, setup: FederatedSetup) -> FederatedTask:
+    return FederatedTask(
+        experiment.algorithm,
+        setup.trainer,
+        setup.clients,
+        experiment.fl_scene,
+        experiment.seed,
+        setup.test,
+        experiment.probes_at,
+    )
+
+
 def make_trainer(experiment: Experiment, net: Network) -> LocalTrainer:
-    fabric = experiment.fabric.make()
+    fabric = experiment.fabric.make(gpu=torchrun.own_gpu())
     print_status(
         "device", f"{fabric.device}, {torch.get_num_threads()} threads, precision {experiment.fabric.precision}"
     )
@@ -99,33 +112,32 @@ def make_trainer(experiment: Experiment, net: Network) -> LocalTrainer:
 
 def describe_split(split: Split) -> str:
     sizes = [len(part) for part in split.parts]
-    words = f"{len(sizes)} with {min(sizes):,} to {max(sizes):,} samples"
+    text = f"{len(sizes)} with {min(sizes):,} to {max(sizes):,} samples"
     if split.redraws:
-        words += f", drawn {split.redraws + 1} times to give each enough"
+        text += f", drawn {split.redraws + 1} times to give each enough"
     if split.moved:
-        words += f", {split.moved} samples moved to clients with too few"
+        text += f", {split.moved} samples moved to clients with too few"
     if split.dropped:
-        words += f", {split.dropped} with too few samples dropped"
-    return words
+        text += f", {split.dropped} with too few samples dropped"
+    return text
 
 
 def describe_network(experiment: Experiment, net: Network) -> None:
     pan = experiment.pan
     weights = sum(p.numel() for p in net.parameters())
-    silent = {} if pan.is_off else inactive_layers(net)
-    inactive = [layer for layers in silent.values() for layer in layers]
-    active = [e.layer for e in encodings(net) if e.layer not in inactive]
-    whose = {"shared": "", "own": "; each client its own", "partial": f"; {pan.own_share:.0%} each client's own"}
+    inactive = {} if pan.is_off else inactive_layers(net)  # reason -> layers
+    active = [e.layer for e in encodings(net) if not any(e.layer in layers for layers in inactive.values())]
+    owner = {"shared": "", "own": "; each client its own", "partial": f"; {pan.own_share:.0%} each client's own"}
     layers = " ".join(active) or "no layer"
-    on = f"PANs {pan.mode}, A={pan.A:g}, T={pan.T:g}, on {layers}{whose[pan.per_client]}"
+    on = f"PANs {pan.mode}, A={pan.A:g}, T={pan.T:g}, on {layers}{owner[pan.per_client]}"
     print_status("network", f"{experiment.model.name}, {weights:,} weights; {'PANs off' if pan.is_off else on}")
-    if silent:
-        layers = "; ".join(f"{' '.join(names)} ({reason})" for reason, names in silent.items())
+    if inactive:
+        layers = "; ".join(f"{' '.join(names)} ({reason})" for reason, names in inactive.items())
         warn(f"pan.A={pan.A:g}, but the position encoding has no effect on {layers}")
 
 
 def check_batch_norm(parts: list[int], B: int) -> None:
-    """BatchNorm cannot train on a batch of one sample; such a last batch is skipped, and that is said."""
+    """BatchNorm cannot train on a batch of one sample: such a last batch is skipped, with a warning."""
     if min(parts) < 2 or B < 2:
         raise ConfigError(
             "fl_scene.min_samples (less fl_scene.local_test) and fl_scene.B must be at least 2 for a network with "

@@ -3,13 +3,12 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from fedpan_exp.federation import count_ranks, federate
+from fedpan_exp.federation import count_ranks, federate, make_executor
 from fedpan_exp.studies.federate import Federate
-from fedpan_exp.studies.setup import set_up
+from fedpan_exp.studies.setup import make_task, set_up
 from fedpan_exp.sweeping.jobs import Job, Jobs
 from fedpan_exp.system.atomic_io import read_lines
 from fedpan_exp.system.console import clock, console, print_status, progress_bar, quietly, warn
@@ -123,11 +122,11 @@ def _timed(one: Job) -> Cost:
     """A visit of one epoch by each process, after another that warms up."""
     experiment = one.experiment
     with quietly():
-        world = set_up(experiment)
-    algorithm, trainer, clients, scene = experiment.algorithm, world.trainer, world.clients, experiment.fl_scene
-    ranks = count_ranks(experiment.ranks, scene.cohort_size(len(clients)), trainer.fabric.device)
-    brief = replace(scene, R=ranks / len(clients), E=1, H=ROUNDS)
-    *_, last = islice(federate(algorithm, trainer, clients, brief, experiment.seed, ranks=ranks), ROUNDS)
+        setup = set_up(experiment)
+    task, clients = make_task(experiment, setup), setup.clients
+    ranks = count_ranks(experiment.ranks, task.cohort_size, setup.trainer.fabric.device)
+    brief = replace(task, scene=replace(task.scene, R=ranks / len(clients), E=1, H=ROUNDS))
+    *_, last = federate(brief, make_executor(brief, ranks))
     metrics = last.metrics()
     return Cost(
         last.seconds / metrics["train/samples"],

@@ -20,6 +20,7 @@ NON_IDENTITY_KEYS = (
         "target_acc",
         "fabric.accelerator",
         "fabric.devices",
+        "training.fast",
         "dataset.root",
         "fl_scene.client_memory",
     ),

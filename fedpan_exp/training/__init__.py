@@ -1,22 +1,24 @@
-"""Training one network on one stream of batches, with Lightning."""
+"""Training one network on a stream of batches, with Lightning."""
 
-from fedpan_exp.training.centralized import Begun, Epochs, Keeper, begun, train
+from fedpan_exp.training.centralized import EpochBatches, EpochCheckpoint, TrainingProgress, read_progress, train
+from fedpan_exp.training.fabric import FabricSettings
 from fedpan_exp.training.flat import FlatNet, FlatParameters
-from fedpan_exp.training.local import EvalResult, FabricSettings, FitResult, LocalTrainer
-from fedpan_exp.training.module import Classifier, Training
+from fedpan_exp.training.local import EvalResult, FitResult, LocalTrainer
+from fedpan_exp.training.module import Classifier, Training, classification_loss
 
 __all__ = [
-    "Begun",
     "Classifier",
-    "Epochs",
+    "EpochBatches",
+    "EpochCheckpoint",
     "EvalResult",
     "FabricSettings",
     "FitResult",
     "FlatNet",
     "FlatParameters",
-    "Keeper",
     "LocalTrainer",
     "Training",
-    "begun",
+    "TrainingProgress",
+    "classification_loss",
+    "read_progress",
     "train",
 ]

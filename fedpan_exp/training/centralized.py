@@ -1,4 +1,4 @@
-"""Training at one place: `lightning.Trainer`, with its bar and its checkpoints, epoch after epoch."""
+"""Centralized training: `lightning.Trainer` with its progress bar and a checkpoint per epoch."""
 
 import logging
 import math
@@ -16,45 +16,44 @@ from fedpan_exp.data import Batch, Clients
 from fedpan_exp.system.console import console, warn
 from fedpan_exp.system.errors import Diverged, first_line
 from fedpan_exp.system.signals import Stop
-from fedpan_exp.training.local import FabricSettings
+from fedpan_exp.training.fabric import FabricSettings
 from fedpan_exp.training.module import Classifier
 from fedpan_exp.training.safe_io import SafeIO
 
 
-class Epochs:
-    """One client's batches, an epoch at a time: what a DataLoader would be, without one."""
+class EpochBatches:
+    """The batches of one client, one epoch per iteration: Lightning's data loader without a DataLoader."""
 
     def __init__(self, clients: Clients, k: int, B: int, skip_single: bool, stop: Stop, heartbeat: Callable[[], None]):
         self._clients, self._k, self._B, self._skip_single = clients, k, B, skip_single
-        self.stop, self._beat = stop, heartbeat
+        self.stop, self._heartbeat = stop, heartbeat
         self._epoch = 1
 
     def __len__(self) -> int:
         samples = self._clients.samples(self._k)
         return math.ceil(samples / self._B) - (self._skip_single and samples % self._B == 1)
 
-    def turn_to(self, epoch: int) -> None:
+    def set_epoch(self, epoch: int) -> None:
         self._epoch = epoch
 
     def __iter__(self) -> Iterator[Batch]:
-        for batch in self.stop.interruptible(
-            self._clients.batches(self._k, self._epoch, 1, self._B, self._skip_single)
-        ):
-            self._beat()
+        batches = self._clients.batches(self._k, self._epoch, 1, self._B, self._skip_single)
+        for batch in self.stop.interruptible(batches):
+            self._heartbeat()
             yield batch
 
 
-class Keeper(Callback):
-    """Tells of every epoch and its mean loss, then keeps it: an interrupted training goes on behind its last whole one.
+class EpochCheckpoint(Callback):
+    """Reports every epoch with its mean loss, then saves it: interrupted training resumes after its last whole epoch.
 
-    `tell` answers with what is worth a place beside Lightning's bar; `records` counts the bytes of records by then.
+    `report` returns what to show in Lightning's progress bar; `position` is the size of the records in bytes by then.
     """
 
-    def __init__(self, path: Path, tell: Callable[[int, float], dict[str, float]], records: Callable[[], int]):
-        self.path, self._tell, self._records = path, tell, records
+    def __init__(self, path: Path, report: Callable[[int, float], dict[str, float]], position: Callable[[], int]):
+        self.path, self._report, self._position = path, report, position
 
     def state_dict(self) -> dict[str, int]:
-        return {"records": self._records()}
+        return {"records": self._position()}
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         epoch, loss = trainer.current_epoch + 1, trainer.callback_metrics["train/loss"].item()
@@ -63,47 +62,49 @@ class Keeper(Callback):
                 f"diverged in epoch {epoch}: the training loss is {loss}; try a smaller study.lr or a bound on the "
                 "gradient, training.clip"
             )
-        pl_module.log_dict(self._tell(epoch, loss), prog_bar=True)
+        pl_module.log_dict(self._report(epoch, loss), prog_bar=True)
         trainer.save_checkpoint(self.path)
 
 
-class Begun(NamedTuple):
-    """How far an interrupted training has come."""
+class TrainingProgress(NamedTuple):
+    """How far an interrupted training had come."""
 
     epochs: int = 0
-    records: int = 0  # bytes of records that belong to it
+    records: int = 0  # bytes of records that belong to these epochs
 
 
 @contextmanager
 def quiet_lightning() -> Iterator[None]:
-    """What Lightning tells of devices and of itself is not worth a line; our own words say what matters."""
-    words = logging.getLogger("lightning.pytorch")
-    level = words.level
-    words.setLevel(logging.ERROR)
+    """Silence what Lightning prints of devices and of itself; our own messages say what matters."""
+    logger = logging.getLogger("lightning.pytorch")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", module="lightning")
             yield
     finally:
-        words.setLevel(level)
+        logger.setLevel(level)
 
 
-def begun(path: Path) -> Begun:
-    """By its checkpoint; one that cannot be read is passed over."""
+def read_progress(path: Path) -> TrainingProgress:
+    """Read it from the checkpoint; one that cannot be read is deleted with a warning."""
     if not path.exists():
-        return Begun()
+        return TrainingProgress()
     try:
         checkpoint = SafeIO().load_checkpoint(path)
-        return Begun(checkpoint["epoch"] + 1, checkpoint["callbacks"][Keeper.__name__]["records"])
+        return TrainingProgress(checkpoint["epoch"] + 1, checkpoint["callbacks"][EpochCheckpoint.__name__]["records"])
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        warn(f"the checkpoint {path} is passed over: {first_line(error)}")
+        warn(f"ignoring the checkpoint {path}: {first_line(error)}")
         path.unlink()
-        return Begun()
+        return TrainingProgress()
 
 
-def train(module: Classifier, batches: Epochs, epochs: int, keeper: Keeper, fabric: FabricSettings) -> None:
-    """From the keeper's checkpoint on, if there is one."""
-    turn = LambdaCallback(on_train_epoch_start=lambda trainer, _: batches.turn_to(trainer.current_epoch + 1))
+def train(
+    module: Classifier, batches: EpochBatches, epochs: int, checkpoint: EpochCheckpoint, fabric: FabricSettings
+) -> None:
+    """Train for so many epochs, resuming from the checkpoint if there is one."""
+    set_epoch = LambdaCallback(on_train_epoch_start=lambda trainer, _: batches.set_epoch(trainer.current_epoch + 1))
     bar = [RichProgressBar(leave=True)] if console.is_terminal else []
     with quiet_lightning():
         trainer = Trainer(
@@ -111,15 +112,15 @@ def train(module: Classifier, batches: Epochs, epochs: int, keeper: Keeper, fabr
             devices=fabric.devices,
             precision=fabric.precision,  # type: ignore[arg-type]
             max_epochs=epochs,
-            callbacks=[turn, keeper, *bar],
+            callbacks=[set_epoch, checkpoint, *bar],
             plugins=[SafeIO()],
             logger=False,
-            enable_checkpointing=False,  # the keeper's work
+            enable_checkpointing=False,  # EpochCheckpoint does it
             enable_progress_bar=bool(bar),
             enable_model_summary=False,
         )
         try:
-            trainer.fit(module, batches, ckpt_path=keeper.path if keeper.path.exists() else None)
-        except SystemExit as end:  # what Lightning makes of Ctrl-C and SIGTERM
+            trainer.fit(module, batches, ckpt_path=checkpoint.path if checkpoint.path.exists() else None)
+        except SystemExit as end:  # Lightning turns Ctrl-C and SIGTERM into it
             batches.stop.raise_if_requested()
             raise end.__context__ or end from None

@@ -12,13 +12,13 @@ from fedpan_exp.models import Network, own_encodings
 
 
 class FlatParameters(NamedTuple):
-    """A network without its shape."""
+    """The weights and buffers of a network, one vector each."""
 
     weights: Tensor
     buffers: Tensor
 
     def copied(self) -> "FlatParameters":
-        """In main memory, whatever happens to these."""
+        """A copy in main memory."""
         return FlatParameters(*(vector.detach().to("cpu", copy=True) for vector in self))
 
 
@@ -26,7 +26,7 @@ class FlatNet:
     """Wraps a network so that federated algorithms are vector arithmetic.
 
     `weights` and `buffers` are the live storage of the network: writing to them changes it, training it changes them.
-    Gradients stay one tensor a parameter, None between visits: as views of a vector they would cost 7-15% a step.
+    Gradients remain one tensor per parameter, None between clients: as views of one vector they cost 7-15% of a step.
     """
 
     def __init__(self, net: Network, forward: Callable[..., Any] | None = None):
@@ -34,11 +34,13 @@ class FlatNet:
         self._forward = forward or net  # Fabric's wrapper, which handles precision
         self.parameters: list[Tensor] = list(net.parameters())
         self.weights = _fuse(self.parameters)
-        # Only what a state dict holds, which leaves position encodings out: they never travel.
+        # Only what a state dict holds. Position encodings are not in it: they are neither sent nor averaged.
         saved = net.state_dict().keys()
         buffers = [b for name, b in net.named_buffers() if name in saved]
         self.buffers = _fuse([b for b in buffers if b.is_floating_point()])
-        self._counters = [b for b in buffers if not b.is_floating_point()]  # BatchNorm's, of batches; nobody reads them
+        self._counters = [
+            b for b in buffers if not b.is_floating_point()
+        ]  # BatchNorm's count of batches; nobody reads it
 
     def __call__(self, x: Tensor) -> Tensor:
         return self._forward(x)
@@ -56,22 +58,22 @@ class FlatNet:
         return torch.no_grad()(twin.features)
 
     def at_client(self, k: int, seed: int) -> AbstractContextManager[None]:
-        """While it lasts, the network has the client's own encodings, where clients have any."""
+        """Use the client's own encodings in this context, where clients have any."""
         return own_encodings(self.net, seed, k)
 
     @torch.no_grad()
     def load(self, weights: Tensor, buffers: Tensor) -> None:
         self.weights.copy_(weights)
         self.buffers.copy_(buffers)
-        for counter in self._counters:  # else they would tell how often a process has trained
+        for counter in self._counters:  # otherwise they depend on how often this process has trained
             counter.zero_()
 
     def named(self, vector: Tensor) -> dict[str, Tensor]:
-        """The same by the parameters' names."""
+        """A vector of the weights' length as views, by parameter name."""
         return dict(zip((name for name, _ in self.net.named_parameters()), self.views(vector), strict=True))
 
     def views(self, vector: Tensor) -> list[Tensor]:
-        """Any vector of the weights' length, in the parameters' shapes."""
+        """A vector of the weights' length as views in the parameters' shapes."""
         return _split(vector, self.parameters)
 
 
@@ -91,7 +93,7 @@ def _split(vector: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _shaped(piece: Tensor, like: Tensor) -> Tensor:
-    """Convolution kernels lie channels-last in the vector: that is the faster layout on CPU and GPU."""
+    """View a piece of the vector as `like`. Kernels are stored channels-last, the faster layout on CPU and GPU."""
     if like.dim() == 4:
         outputs, inputs, height, width = like.shape
         return piece.view(outputs, height, width, inputs).permute(0, 3, 1, 2)

@@ -1,4 +1,9 @@
-"""The LightningModule: loss, optimizer, warm-up and metrics, for `lightning.Trainer` and the local trainer alike."""
+"""How a network is trained, whoever runs the loop.
+
+The LightningModule states loss, optimizer, learning-rate warm-up and clipping once. `lightning.Trainer` calls its hooks
+for centralized training (centralized.py). The Fabric loop for clients (local.py) takes the same pieces from it, but
+calls the federated algorithm's loss.
+"""
 
 import math
 from dataclasses import dataclass
@@ -15,14 +20,15 @@ from fedpan_exp.system.errors import require, require_choice
 
 @dataclass
 class Training:
-    """How a network is trained locally: SGD, started afresh at each visit."""
+    """Local training: SGD whose momentum and warm-up start over for every client and round."""
 
     lr: float = 0.05
     momentum: float = 0.9
     weight_decay: float = 0.0
     clip: float | None = None  # largest norm of the gradient
-    warmup: str = "steps"  # over the first steps of each visit, the first rounds of the run, or none
+    warmup: str = "steps"  # over the first steps of each client's round, over the first rounds of the run, or none
     warmup_length: int = 10
+    fast: bool = True  # false: plain torch.optim instead of fast_sgd.py
 
     def __post_init__(self) -> None:
         require(math.isfinite(self.lr) and self.lr > 0, "training.lr", "above 0", self.lr)
@@ -33,12 +39,19 @@ class Training:
         require(self.warmup_length >= 1, "training.warmup_length", "at least 1", self.warmup_length)
 
     def lr_at(self, step: int, round_idx: int = 1) -> float:
-        """The learning rate of a step (from 0) of a round (from 1)."""
+        """The learning rate of a step (from 0) in a round (from 1)."""
         progress = {"steps": step + 1, "rounds": round_idx, "none": self.warmup_length}[self.warmup]
         return self.lr * min(1.0, progress / self.warmup_length)
 
 
+def classification_loss(logits: Tensor, y: Tensor, reduction: str = "mean") -> Tensor:
+    """Cross entropy of logits [N, classes] with labels [N]."""
+    return F.cross_entropy(logits, y, reduction=reduction)
+
+
 class Classifier(LightningModule):
+    """A network with its training settings; `optimizer` is "sgd" or "adam"."""
+
     def __init__(self, net: Network, training_settings: Training, optimizer: str = "sgd"):
         super().__init__()
         self.net, self.settings, self.optimizer_name = net, training_settings, optimizer
@@ -48,22 +61,27 @@ class Classifier(LightningModule):
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         x, y = batch
-        loss = F.cross_entropy(self(x), y)
+        loss = classification_loss(self(x), y)
         self.log("train/loss", loss, on_step=False, on_epoch=True, batch_size=len(y))  # a mean over samples
         return loss
 
-    def configure_gradient_clipping(self, *_: Any, **__: Any) -> None:
+    def clip_gradient_norm(self) -> None:
         if self.settings.clip is not None:
             nn.utils.clip_grad_norm_(self.parameters(), self.settings.clip)
 
-    def optimizer(self) -> torch.optim.Optimizer:
+    def configure_gradient_clipping(self, *_: Any, **__: Any) -> None:
+        self.clip_gradient_norm()
+
+    def make_optimizer(self, weight_decay: float | None = None) -> torch.optim.Optimizer:
+        """A new optimizer without state; `weight_decay` replaces the settings'."""
         s = self.settings
+        decay = s.weight_decay if weight_decay is None else weight_decay
         if self.optimizer_name == "adam":
-            return torch.optim.Adam(self.parameters(), s.lr, weight_decay=s.weight_decay, fused=True)
-        return torch.optim.SGD(self.parameters(), s.lr, momentum=s.momentum, weight_decay=s.weight_decay, fused=True)
+            return torch.optim.Adam(self.parameters(), s.lr, weight_decay=decay, fused=True)
+        return torch.optim.SGD(self.parameters(), s.lr, momentum=s.momentum, weight_decay=decay, fused=True)
 
     def configure_optimizers(self) -> Any:
-        optimizer = self.optimizer()
+        optimizer = self.make_optimizer()
         schedule = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda step: self.settings.lr_at(step) / self.settings.lr
         )

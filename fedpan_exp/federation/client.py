@@ -1,0 +1,69 @@
+"""One client in one round: train on its data, starting from the server's weights."""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from fedpan_exp.algorithms import ClientContext, ClientUpdate, LocalAccuracy, ServerState
+from fedpan_exp.data import Batch
+from fedpan_exp.federation.task import FederatedTask
+from fedpan_exp.system.errors import Diverged
+from fedpan_exp.training import FitResult
+
+Interruptible = Callable[[Iterable[Batch]], Iterator[Batch]]  # passes batches on until somebody asks to stop
+
+
+@dataclass
+class TrainedClient:
+    update: ClientUpdate
+    state: dict[str, Tensor]  # what the client keeps until its next round
+    fit: FitResult
+    local_accuracy: LocalAccuracy | None
+    up_bytes: int
+    down_bytes: int
+    seconds: float
+
+
+def train_client(
+    task: FederatedTask,
+    server: ServerState,
+    k: int,
+    state: dict[str, Tensor],
+    round_idx: int,
+    interruptible: Interruptible,
+) -> TrainedClient:
+    algorithm, trainer, net, scene = task.algorithm, task.trainer, task.trainer.net, task.scene
+    started = time.perf_counter()
+    client = ClientContext(server, state, task.clients.samples(k))
+    net.load(server.weights, server.buffers)
+    with net.at_client(k, task.seed):
+        held_out = task.clients.held_out(k) if scene.local_test else None
+        before = trainer.evaluate(held_out) if held_out else None
+        if scene.bn_statistics == "reset":
+            net.buffers.copy_(task.initial_buffers)
+
+        algorithm.init_client(net, client)
+        fit = trainer.fit(
+            interruptible(task.clients.batches(k, round_idx, scene.E, scene.B, skip_single=trainer.has_batch_norm)),
+            round_idx,
+            loss=lambda x, y: algorithm.loss(net, x, y, client),
+            adjust_gradient=lambda: algorithm.adjust_gradient(net, client),
+            decay=algorithm.decay,
+        )
+        if not math.isfinite(fit.loss):
+            raise Diverged(task.diverged(f"in round {round_idx} at client {k}: the local loss is {fit.loss}"))
+        client.accumulated_lr = fit.accumulated_lr
+        extras = algorithm.finish_client(net, client)
+
+        after = trainer.evaluate(held_out) if held_out else None
+    update = ClientUpdate(net.weights, net.buffers, scene.aggregation_weight(client.samples), extras)
+    local_accuracy = LocalAccuracy(before.accuracy, after.accuracy, before.samples) if before and after else None
+    # BatchNorm statistics are sent down only if clients start from them, and up only if they are averaged.
+    up_bytes = update.bytes - (net.buffers.nbytes if scene.bn_statistics == "keep" else 0)
+    down_bytes = sum(vector.nbytes for vector in algorithm.payload(server))
+    down_bytes -= net.buffers.nbytes if scene.bn_statistics != "average" else 0
+    seconds = time.perf_counter() - started
+    return TrainedClient(update, client.state, fit, local_accuracy, up_bytes, down_bytes, seconds)

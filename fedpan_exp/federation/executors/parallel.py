@@ -1,0 +1,141 @@
+"""Clients over several processes. Rank 0 runs the round loop; the others wait for its commands.
+
+Rank 0 alone owns the server, the clients' states, records, checkpoints and signals. The workers own nothing, so that
+they may end at any moment. Every rank trains its part of the cohort; the sums are added up over ranks.
+"""
+
+import traceback
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from enum import IntEnum
+from itertools import chain
+from typing import Any, NoReturn
+
+from fedpan_exp.algorithms import CohortUpdate, ServerState
+from fedpan_exp.data import ImageTensors
+from fedpan_exp.federation.executors.balance import balance
+from fedpan_exp.federation.executors.cohort_sum import CohortSum
+from fedpan_exp.federation.executors.executor import Executor, T
+from fedpan_exp.federation.executors.process_group import ProcessGroup, WorkerDied, WorkerExit, shapes_of
+from fedpan_exp.system.errors import Diverged, UserError
+from fedpan_exp.training import EvalResult
+
+ERRORS: dict[str, Callable[[str], Exception]] = {"diverged": Diverged, "mistake": UserError, "bug": RuntimeError}
+
+
+class Command(IntEnum):
+    EXIT = 0
+    TRAIN = 1
+    EVALUATE = 2
+
+
+class ParallelExecutor(Executor):
+    """What all executors over several processes share; subclasses launch the processes."""
+
+    group: ProcessGroup
+
+    @abstractmethod
+    def launch(self) -> AbstractContextManager[ProcessGroup]:
+        """Start the processes; every one of them runs the body of this context, and sees the group from its rank."""
+
+    @contextmanager
+    def start(self, server: ServerState) -> Iterator[None]:
+        with self.launch() as self.group:
+            self.group.broadcast_server(server)
+            self.states.folder = self.group.broadcast_object(self.states.folder.resolve())
+            if not self.group.is_rank_zero:
+                self._serve(server)
+            yield
+            self._command(Command.EXIT)
+
+    def train(self, server: ServerState, cohort: list[int], round_idx: int) -> CohortUpdate:
+        has_states = bool(self.states.clients())
+        self._command(Command.TRAIN, round_idx, has_states, cohort)
+        with self.states.transaction():
+            return self._train(server, cohort, round_idx, has_states).mean()
+
+    def evaluate(self, server: ServerState) -> EvalResult:
+        """If a worker dies meanwhile, rank 0 evaluates alone: a finished round is recorded with its accuracy."""
+        assert self.task.test is not None, "a test needs images"
+        try:
+            self._command(Command.EVALUATE)
+            return self._evaluate(server)
+        except WorkerDied:
+            self.task.trainer.net.load(server.weights, server.buffers)
+            return self.task.trainer.evaluate(self.task.test)
+
+    def interruptible(self, items: Iterable[T]) -> Iterator[T]:
+        for item in super().interruptible(items):
+            self.group.check_alive()
+            yield item
+
+    def _serve(self, server: ServerState) -> NoReturn:
+        """Follow rank 0's commands until it ends this worker; `server` is a copy of rank 0's."""
+        while True:
+            command, round_idx, has_states, *cohort = self._command(Command.EXIT)
+            if command == Command.TRAIN:
+                self._train(server, cohort, round_idx, bool(has_states))
+            elif command == Command.EVALUATE:
+                self._evaluate(server)
+            else:
+                raise WorkerExit(0)
+
+    def _command(
+        self, command: Command, round_idx: int = 0, has_states: bool = False, cohort: list[int] | None = None
+    ) -> list[int]:
+        """Send rank 0's command to all ranks; workers receive it here."""
+        cohort = cohort or [0] * self.task.cohort_size
+        return self.group.broadcast_ints([command, round_idx, has_states, *cohort])
+
+    def _train(self, server: ServerState, cohort: list[int], round_idx: int, has_states: bool) -> CohortSum:
+        """Train this rank's part of the cohort; on rank 0 the result is the sum over all ranks."""
+        task, group = self.task, self.group
+        group.broadcast_vectors(task.algorithm.payload(server))
+        positions = balance([task.clients.samples(k) for k in cohort], group.size)
+        parts = [[cohort[position] for position in part] for part in positions]
+        exported = group.scatter_states([self.states.export(part) for part in parts]) if has_states else {}
+        if not group.is_rank_zero:
+            self.states.load(exported)
+
+        total = CohortSum(server, task.needs_models(round_idx))
+        report: tuple[Any, ...]
+        try:
+            self._train_clients(total, server, parts[group.rank], round_idx)
+            report = (None, total.measurements(), shapes_of(self.states.pending()))
+        except Exception as error:
+            position = [*positions[group.rank], len(cohort)][len(total.stats.fits)]
+            report = ((position, *_describe(error, group.rank)),)
+        reports = group.gather(report)
+        if failures := [failure for failure, *_ in reports if failure]:
+            self._fail(min(failures))
+        _, measurements, shapes = zip(*reports, strict=True)
+        group.all_reduce(total.vectors())
+        total.merge(measurements, chain(*positions))
+        for states in group.gather_states(self.states.pending(), shapes):
+            self.states.apply(states)
+        self._on_clients_done(len(cohort) - len(parts[0]))
+        return total
+
+    def _fail(self, failure: tuple[int, str, str]) -> NoReturn:
+        """Raise the error of the first client of the cohort that had one: a single process would have met it first."""
+        _, kind, message = failure
+        raise ERRORS[kind](message) if self.group.is_rank_zero else WorkerExit(0)
+
+    def _evaluate(self, server: ServerState) -> EvalResult:
+        """Every rank evaluates a part of the test set."""
+        assert self.task.test is not None
+        trainer, rank, size = self.task.trainer, self.group.rank, self.group.size
+        self.group.broadcast_vectors([server.weights, server.buffers])
+        trainer.net.load(server.weights, server.buffers)
+        x, y = (tensor.tensor_split(size)[rank] for tensor in (self.task.test.x, self.task.test.y))
+        sums = trainer.evaluate(ImageTensors(x, y)).sums()
+        self.group.all_reduce([sums])
+        return EvalResult.from_sums(sums)
+
+
+def _describe(error: Exception, rank: int) -> tuple[str, str]:
+    """The kind of error and its message, for rank 0 to raise."""
+    if isinstance(error, UserError):
+        return "diverged" if isinstance(error, Diverged) else "mistake", str(error)
+    return "bug", f"on rank {rank}:\n{traceback.format_exc()}"

@@ -1,0 +1,179 @@
+"""What the processes of a run send each other, on torch.distributed; notices a process that died."""
+
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, distributed
+
+from fedpan_exp.algorithms import ServerState
+from fedpan_exp.federation.client_states import ClientState
+from fedpan_exp.system.errors import first_line
+from fedpan_exp.system.signals import Interrupted, Stop
+
+T = TypeVar("T")
+States = Mapping[int, ClientState | str]  # by client: its vectors, or the name of the file that holds them
+Shapes = Mapping[int, Any]  # what is needed to receive states: shapes and dtypes, or file names
+POLL_S = 0.0002  # between two checks whether the other processes have arrived
+# A process that dies is noticed when its connections close. One that is only slow is waited for.
+TIMEOUT = timedelta(days=7)
+EXIT_GRACE_S = 1.0  # after a connection closed, until the system knows how the process ended
+
+
+class WorkerDied(Interrupted):
+    """A worker process died. Nothing is lost: the run can resume after its last whole round."""
+
+    ends_sweep = False
+
+    def __init__(self, reason: str):
+        KeyboardInterrupt.__init__(self, reason)
+        self.exit_code, self.cleanly, self.reason = 1, True, reason
+
+
+class WorkerExit(SystemExit):
+    """Ends a worker process; rank 0 reports why."""
+
+
+class ProcessGroup:
+    """The processes of a run, as one of them sees them. Rank 0 is the process that the user started."""
+
+    def __init__(self, rank: int, size: int, stop: Stop, check_alive: Callable[[], None] = lambda: None):
+        self.rank, self.size, self._stop = rank, size, stop
+        self.check_alive = check_alive  # raises WorkerDied or WorkerExit if another process has ended
+        self.died: WorkerDied | None = None
+
+    @property
+    def is_rank_zero(self) -> bool:
+        return self.rank == 0
+
+    def broadcast_ints(self, values: Sequence[int]) -> list[int]:
+        """Send rank 0's values to all; the other ranks pass as many placeholders."""
+        if self.died:
+            raise self.died
+        message = torch.tensor(values)
+        with self._noticing_death():
+            distributed.broadcast(message, src=0)
+        return message.tolist()
+
+    def broadcast_vectors(self, vectors: Sequence[Tensor]) -> None:
+        """Overwrite the other ranks' vectors with those of rank 0."""
+        with self._noticing_death():
+            for vector in vectors:
+                distributed.broadcast(vector, src=0)
+
+    def broadcast_object(self, value: T) -> T:
+        values: list[Any] = [value]
+        with self._noticing_death():
+            distributed.broadcast_object_list(values, src=0)
+        return values[0]
+
+    def broadcast_server(self, server: ServerState) -> None:
+        """Make every rank's server equal to rank 0's, also in what its state holds."""
+        layouts = self.broadcast_object(
+            {name: (v.shape, v.dtype, v.device.type) for name, v in _vectors(server).items()}
+        )
+        for name, (shape, dtype, device) in layouts.items():
+            if name not in _vectors(server):
+                target = server.weights.device if device != "cpu" else "cpu"
+                server.state[name] = torch.empty(shape, dtype=dtype, device=target)
+        self.broadcast_vectors([_vectors(server)[name] for name in layouts])
+
+    def gather(self, value: T) -> list[T]:
+        """Send what each rank has to all ranks."""
+        values: list[Any] = [None] * self.size
+        with self._noticing_death():
+            self._wait_for_all()
+            distributed.all_gather_object(values, value)
+        return values
+
+    def all_reduce(self, vectors: Sequence[Tensor]) -> None:
+        """Replace each vector by its sum over the ranks, in one exchange."""
+        joined = torch.cat(list(vectors))  # in the widest precision among them
+        with self._noticing_death():
+            distributed.all_reduce(joined)
+        for vector, total in zip(vectors, joined.split([len(vector) for vector in vectors]), strict=True):
+            vector.copy_(total)
+
+    def scatter_states(self, per_rank: Sequence[States]) -> States:
+        """Send each rank its clients' states from rank 0; returns this rank's."""
+        shapes = [shapes_of(states) for states in per_rank] if self.is_rank_zero else [{}] * self.size
+        mine: list[Any] = [None]
+        with self._noticing_death():
+            distributed.scatter_object_list(mine, shapes, src=0)
+            if not self.is_rank_zero:
+                return _receive(mine[0], source=0)
+            for rank in range(1, self.size):
+                _send(per_rank[rank], rank)
+        return per_rank[0]
+
+    def gather_states(self, states: States, shapes: Sequence[Shapes]) -> list[States]:
+        """Send each rank's states to rank 0, which knows their shapes; returns those of the other ranks."""
+        with self._noticing_death():
+            if self.is_rank_zero:
+                return [_receive(shapes[rank], rank) for rank in range(1, self.size)]
+            _send(states, 0)
+        return []
+
+    def _wait_for_all(self) -> None:
+        """A barrier that notices signals and deaths, which a blocking collective does not."""
+        work = distributed.barrier(async_op=True)
+        assert work is not None
+        while not work.is_completed():
+            self._stop.raise_if_requested()
+            self.check_alive()
+            time.sleep(POLL_S)
+        work.wait()
+
+    @contextmanager
+    def _noticing_death(self) -> Iterator[None]:
+        """A connection that closes means that a process has died."""
+        try:
+            yield
+        except RuntimeError as error:
+            traceback.clear_frames(error.__traceback__)  # they hold the process group, which must end with its run
+            if not self.is_rank_zero:
+                raise WorkerExit(0) from None
+            until = time.monotonic() + EXIT_GRACE_S
+            while time.monotonic() < until:
+                self.check_alive()
+                time.sleep(0.01)
+            self._stop.raise_if_requested()  # torchrun passes a signal on to all processes
+            self.died = WorkerDied(f"a worker process died ({first_line(error)})")
+            raise self.died from None
+
+
+def _vectors(server: ServerState) -> dict[str, Tensor]:
+    own = {name: vector for name, vector in server.state.items() if vector is not None}
+    return {"weights": server.weights, "buffers": server.buffers} | own
+
+
+def shapes_of(states: States) -> Shapes:
+    """What the receiver of these states must know before."""
+    return {
+        k: state if isinstance(state, str) else {name: (v.shape, v.dtype) for name, v in state.items()}
+        for k, state in states.items()
+    }
+
+
+def _send(states: States, rank: int) -> None:
+    for state in states.values():
+        if not isinstance(state, str):
+            for vector in state.values():
+                distributed.send(vector, rank)
+
+
+def _receive(shapes: Shapes, source: int) -> States:
+    states: dict[int, ClientState | str] = {}
+    for k, layout in shapes.items():
+        if isinstance(layout, str):
+            states[k] = layout
+            continue
+        state = {name: torch.empty(shape, dtype=dtype) for name, (shape, dtype) in layout.items()}
+        for vector in state.values():
+            distributed.recv(vector, source)
+        states[k] = state
+    return states

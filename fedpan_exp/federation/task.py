@@ -1,0 +1,53 @@
+"""What is trained, on whose data, and how."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from fedpan_exp.algorithms import FedAvg, ServerState
+from fedpan_exp.data import Clients, ImageTensors
+from fedpan_exp.federation.scene import Scene
+from fedpan_exp.training import LocalTrainer
+
+
+@dataclass
+class FederatedTask:
+    """Everything about a federated run that does not change from round to round."""
+
+    algorithm: FedAvg
+    trainer: LocalTrainer  # with the initial weights
+    clients: Clients
+    scene: Scene
+    seed: int
+    test: ImageTensors | None = None  # the global test set
+    snapshot_at: Callable[[int], bool] = lambda round_idx: False  # rounds whose models are kept for probes
+    initial_buffers: Tensor = field(init=False)  # BatchNorm statistics before any training
+
+    def __post_init__(self) -> None:
+        self.initial_buffers = self.trainer.net.buffers.clone()
+
+    @property
+    def cohort_size(self) -> int:
+        return self.scene.cohort_size(len(self.clients))
+
+    def init_server(self) -> ServerState:
+        net = self.trainer.net
+        server = ServerState(net.weights.clone(), net.buffers.clone(), clients=len(self.clients))
+        self.algorithm.init_server(server)
+        return server
+
+    def sample_cohort(self, round_idx: int) -> list[int]:
+        return self.scene.sample_cohort(len(self.clients), round_idx, self.seed)
+
+    def needs_models(self, round_idx: int) -> bool:
+        """Whether the local models of a round are kept, and not only their mean."""
+        return self.algorithm.needs_models or self.snapshot_at(round_idx)
+
+    def diverged(self, what: str) -> str:
+        """The message for a run that diverged."""
+        settings = self.trainer.settings
+        return (
+            f"diverged {what}; try a smaller training.lr (now {settings.lr:g}) or a bound on the gradient, "
+            f"training.clip (now {settings.clip or 'none'})"
+        )

@@ -1,0 +1,33 @@
+"""Which device and precision to train with: settings passed to lightning.Fabric."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from lightning import Fabric
+
+from fedpan_exp.system.errors import ConfigError, first_line, require, require_choice
+
+
+@dataclass
+class FabricSettings:
+    accelerator: str = "auto"
+    devices: Any = 1  # a number, or a list that names the one to use: [1]
+    precision: str = "32-true"
+
+    def __post_init__(self) -> None:
+        # 16-mixed scales the loss, and with it the gradients that algorithms correct and clip.
+        require_choice("fabric.precision", self.precision, ("32-true", "64-true", "bf16-mixed", "bf16-true"))
+
+    def make(self, gpu: int | None = None) -> Fabric:
+        """A Fabric for this process alone; `gpu` is the one to use where several processes share the GPUs."""
+        on_gpus = self.accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
+        devices = [gpu] if gpu is not None and on_gpus else self.devices
+        try:
+            fabric = Fabric(accelerator=self.accelerator, devices=devices, precision=self.precision)  # type: ignore[arg-type]
+        except Exception as error:  # Lightning checks these settings itself, with many kinds of exceptions
+            raise ConfigError(
+                f"fabric must be settings that lightning.Fabric accepts, got {self} ({first_line(error)})"
+            ) from None
+        require(fabric.world_size == 1, "fabric.devices", "one device", self.devices)
+        return fabric
