@@ -1,4 +1,4 @@
-# The environment is made on first use; every other target builds on it.
+# The environment is created on first use; the other targets depend on it.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,11 +8,11 @@ PEERS := .venv-peers
 .DEFAULT_GOAL := help
 .PHONY: help run test test-all check bench bench-peers clean
 
-help: ## say what each target does
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml constraints.txt
-	@echo "making the environment in $(VENV): about two minutes, once"
+	@echo "creating the environment in $(VENV): about two minutes, once"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	@touch $@
@@ -20,27 +20,27 @@ $(READY): pyproject.toml constraints.txt
 run: $(READY) ## run the default experiment; ARGS="algorithm=fedavg pan.A=0.05" overrides settings
 	@$(BIN)/python -m fedpan_exp $(ARGS)
 
-test: $(READY) ## the fast tests, in parallel (ARGS="-k pan" chooses)
+test: $(READY) ## run the fast tests in parallel (ARGS="-k pan" selects)
 	$(BIN)/python -m pytest -n auto $(ARGS)
 
-test-all: $(READY) ## every test, also slow ones and those that fetch real data
+test-all: $(READY) ## run every test, including slow ones and those that download data
 	$(BIN)/python -m pytest -n auto -m "slow or not slow" $(ARGS)
 
-check: $(READY) ## formatting, lint and types
+check: $(READY) ## check formatting, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-bench: $(READY) ## speed and memory against a plain torch loop, as ratios (ARGS="rounds ranks": parts of it)
+bench: $(READY) ## measure speed and memory relative to a plain torch loop (ARGS="rounds ranks" selects parts)
 	$(BIN)/python -m benchmarks $(ARGS)
 
 $(PEERS)/.ready: benchmarks/peers/requirements.txt
-	@echo "making the environment of other simulators in $(PEERS): 2 GB, about three minutes, once"
+	@echo "creating the environment of the other simulators in $(PEERS): 2 GB, about three minutes, once"
 	@$(PYTHON) -m venv $(PEERS)
 	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check -r $<
 	@touch $@
 
-bench-peers: $(READY) $(PEERS)/.ready ## the same round in Flower, pfl and fluke, as ratios (ARGS="mlp64 vgg9": some jobs)
+bench-peers: $(READY) $(PEERS)/.ready ## run the same rounds in Flower, pfl and fluke, as ratios (ARGS="mlp64 vgg9" selects jobs)
 	$(BIN)/python -m benchmarks.peers $(PEERS)/bin/python $(ARGS)
 
 clean: ## remove the environments and caches (data and runs stay)
