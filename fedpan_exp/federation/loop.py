@@ -158,7 +158,7 @@ class Federation:
         began = time.perf_counter()
         net.load(visit.server.weights, visit.server.buffers)
         with net.at_client(k, self.seed):
-            held_out = self.clients.held_out(k) if scene.local_test else None
+            held_out = self.clients.test_images(k) if scene.local_test else None
             before = trainer.evaluate(held_out) if held_out else None
             fit = self._fit(k, visit, this.index)
             visit.accumulated_lr = fit.accumulated_lr
