@@ -144,7 +144,7 @@ BAD = [
     ("+pan.Z=1", "pan.Z is not a setting"),
     ("+sed=1", "sed is not a setting; did you mean seed?"),
     ("eval_every=inf", "eval_every must be above 0, got inf"),
-    ("dataset.classes=5", "dataset.classes must be at least 10, as digits has, got 5"),
+    ("dataset.classes=5", "dataset.classes must be at least 10, the number of classes in digits, got 5"),
     ("dataset.shape=[1,-8,8]", "dataset.shape must be channels, height, width, got [1, -8, 8]"),
     ("fabric.precision=16-mixed", "fabric.precision must be 32-true, 64-true, bf16-mixed or bf16-true, got 16-mixed; did you mean bf16-mixed?"),
     ("pan.A", "cannot read 'pan.A'; settings are written name=value, as in pan.A=0.1"),

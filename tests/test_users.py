@@ -39,12 +39,8 @@ def test_a_part_of_each_users_samples_is_held_out():
     for part in (split.train, split.test):
         assert torch.equal(part.y // 1000, part.users)
         assert torch.equal(part.x, data.train.x[part.y % 1000])
-    assert hold_out(data, 0.9, seed=0).train.users.bincount().tolist() == [
-        1,
-        1,
-        1,
-        2,
-    ]  # every user keeps a training sample
+    smallest = hold_out(data, 0.9, seed=0).train
+    assert smallest.users.bincount().tolist() == [1, 1, 1, 2]  # every user keeps a training sample
     assert hold_out(data, 0.2, seed=1).test.y.tolist() != split.test.y.tolist()
 
 
@@ -55,10 +51,10 @@ def test_a_dataset_without_users():
         draw_users(data, 0.5, 0)
 
 
-def test_users_survive_being_kept():
+def test_users_survive_saving_and_loading():
     data = data_of_users([3, 4])
-    again = DatasetSplits.of(data.tensors(), data.notes())
-    assert again.users == data.users
-    assert torch.equal(again.train.users, data.train.users)
+    loaded = DatasetSplits.from_tensors(data.tensors(), data.metadata())
+    assert loaded.users == data.users
+    assert torch.equal(loaded.train.users, data.train.users)
     other = DatasetSplits(ImageTensors(data.train.x, data.train.y, data.train.users.flip(0)), data.test, data.users)
     assert other.digest() != data.digest()
