@@ -190,7 +190,7 @@ def test_an_unreadable_data_file(command):
     assert ended.code == 1
     assert ended.err == (
         "fedpan_exp: data/MNIST/raw/train-labels-idx1-ubyte is cut off: 3 of 9 bytes; replace it or delete it to "
-        "fetch it again\n"
+        "download it again\n"
     )
     assert not Path("runs").exists()
 

@@ -212,11 +212,7 @@ def test_a_missing_file_and_a_file_of_another_format(tmp_path):
         ("cifar10", "cifar-10-batches-py/data_batch_3", "lacks data_batch_3"),
         ("cifar100", "cifar-100-python/test", "lacks test"),
         ("svhn", "svhn/test_32x32.mat", "lacks test_32x32.mat"),
-        (
-            "gtsrb",
-            "GTSRB/GT-final_test.csv",
-            "lacks GT-final_test.csv; it needs GTSRB_Final_Training_Images.zip, ",
-        ),
+        ("gtsrb", "GTSRB/GT-final_test.csv", "lacks GT-final_test.csv; it needs GTSRB_Final_Training_Images.zip, "),
         ("gtsrb", "GTSRB/Final_Test/Images", "lacks test images; it needs"),
         ("cinic10", "CINIC-10/test", "lacks the folder test"),
     ],

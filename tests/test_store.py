@@ -112,7 +112,7 @@ def test_a_damaged_download(tmp_path):
 
 def test_a_root_that_is_not_writable(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(DataError, match=r"dataset.root must be a writable folder, got"):
+    with pytest.raises(DataError, match=r"dataset.root must be a folder that can be written, got"):
         load_or_download(tiny_source(one=fail), tmp_path / "file" / "root")
 
 
@@ -286,7 +286,9 @@ def test_a_full_disk_ends_a_download_in_one_line_and_leaves_no_files(tmp_path):
     big = DatasetSplits(random_images(500), random_images(5))
     source = tiny_source(quick=lambda folder: big, digest=big.digest(), counts=None)
     message = on_a_full_disk(lambda: load_or_download(source, tmp_path / "root"))
-    assert re.match(r"dataset.root must be a writable folder, got .*/root \(.*[Ff]ile too large.*\)", message)
+    assert re.match(
+        r"dataset.root must be a folder that can be written, got .*/root \(.*[Ff]ile too large.*\)", message
+    )
     assert sorted(path.name for path in (tmp_path / "root").iterdir()) == [".tiny.lock"]
 
 

@@ -159,7 +159,9 @@ def _download_once(source: Source, root: Path) -> None:
                 shutil.rmtree(_download_folder(source, root), ignore_errors=True)
         console.print(f"{source.name} is in {path}", markup=False)
     except (OSError, SafetensorError) as error:
-        raise DataError(f"dataset.root must be a writable folder, got {root} ({first_line(error)})") from None
+        raise DataError(
+            f"dataset.root must be a folder that can be written, got {root} ({first_line(error)})"
+        ) from None
 
 
 def _download(source: Source, scratch: Path, root: Path) -> tuple[DatasetSplits, str]:

@@ -18,12 +18,7 @@ from fedpan_exp.system.errors import DataError, first_line
 
 CLASSES, SIDE = 62, 28
 PATTERN = re.compile(r"(^|/)(all_data|train|test|femnist)[^/]*\.json(\.gz|\.xz)?$")
-STAGES = (
-    {"train", "test"},
-    {"rem_user_data"},
-    {"sampled_data"},
-    {"all_data"},
-)  # LEAF's output folders, last step first
+STAGES = ({"train", "test"}, {"rem_user_data"}, {"sampled_data"}, {"all_data"})  # LEAF's folders, last step first
 Samples = tuple[np.ndarray, torch.Tensor]
 
 
