@@ -1,4 +1,4 @@
-"""The first start on a folder of small PNGs decodes them; the second loads what was kept."""
+"""Load a folder of small PNGs twice: the first start decodes them, the second loads the cached tensors."""
 
 import tempfile
 import time
@@ -14,14 +14,14 @@ PNGS = 20_000
 
 
 def first_and_second_start() -> tuple[float, float]:
-    """Seconds of each; the second is the best of seven, on files that are in the system's cache both times."""
+    """Seconds of both starts, with the files in the page cache; the second is the best of seven."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         rng = np.random.default_rng(0)
         for index in range(PNGS):
-            home = root / "CINIC-10" / ("train" if index % 2 else "test") / CLASSES[index % 10]
-            home.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(rng.integers(0, 256, (32, 32, 3), dtype=np.uint8)).save(home / f"{index}.png")
+            class_dir = root / "CINIC-10" / ("train" if index % 2 else "test") / CLASSES[index % 10]
+            class_dir.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(rng.integers(0, 256, (32, 32, 3), dtype=np.uint8)).save(class_dir / f"{index}.png")
         seconds = []
         for _ in range(8):
             start = time.perf_counter()

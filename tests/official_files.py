@@ -1,4 +1,4 @@
-"""Small files in exactly the official formats, and the tensors they must be read as."""
+"""Write small files in exactly the official formats; return the tensors that must be read from them."""
 
 import csv
 import gzip
@@ -31,14 +31,14 @@ def idx(values: torch.Tensor) -> bytes:
     return struct.pack(f">HBB{values.dim()}i", 0, 8, values.dim(), *values.shape) + bytes(values.flatten().tolist())
 
 
-def write_idx(folder: Path, packed: bool = False, data: DatasetSplits | None = None) -> DatasetSplits:
+def write_idx(folder: Path, compressed: bool = False, data: DatasetSplits | None = None) -> DatasetSplits:
     data = data or small((1, 4, 4), 3, 20, 5)
     folder.mkdir(parents=True)
     tensors = [t for part in (data.train, data.test) for t in (part.x[:, 0], part.y)]
     for name, tensor in zip(IDX_FILES, tensors, strict=True):
         content = idx(tensor)
-        path = folder / (f"{name}.gz" if packed else name)
-        path.write_bytes(gzip.compress(content) if packed else content)
+        path = folder / (f"{name}.gz" if compressed else name)
+        path.write_bytes(gzip.compress(content) if compressed else content)
     return data
 
 
@@ -66,10 +66,10 @@ def write_cifar100(root: Path) -> DatasetSplits:
     return data
 
 
-def _pickle(path: Path, x: torch.Tensor, **more: object) -> None:
+def _pickle(path: Path, x: torch.Tensor, **entries: object) -> None:
     with path.open("wb") as file:
         names = [f"{i}.png" for i in range(len(x))]
-        pickle.dump({"data": x.reshape(len(x), -1).numpy(), "filenames": names, **more}, file, protocol=2)
+        pickle.dump({"data": x.reshape(len(x), -1).numpy(), "filenames": names, **entries}, file, protocol=2)
 
 
 def write_svhn(root: Path) -> DatasetSplits:
@@ -85,19 +85,19 @@ def write_svhn(root: Path) -> DatasetSplits:
 
 
 def write_gtsrb(root: Path) -> DatasetSplits:
-    """PPMs in class folders with a table each; test images flat, with their labels in a table of their own."""
+    """Training PPMs in class folders; test PPMs in one folder, with their labels in a table."""
     train, test = random_images(60, RGB, 43), random_images(20, RGB, 43, seed=1)
-    train = train[train.y.argsort(stable=True)]  # the order of the folders
+    train = train[train.y.argsort(stable=True)]  # in the order of the class folders
     images = root / "GTSRB" / "Final_Training" / "Images"
     for index, (x, y) in enumerate(zip(train.x, train.y.tolist(), strict=True)):
         folder = images / f"{y:05}"
         folder.mkdir(parents=True, exist_ok=True)
-        _picture(x).save(folder / f"{index:05}_00000.ppm")
-    tests = root / "GTSRB" / "Final_Test" / "Images"
-    tests.mkdir(parents=True)
+        _to_pil(x).save(folder / f"{index:05}_00000.ppm")
+    test_dir = root / "GTSRB" / "Final_Test" / "Images"
+    test_dir.mkdir(parents=True)
     rows = [("Filename", "Width", "Height", "Roi.X1", "Roi.Y1", "Roi.X2", "Roi.Y2", "ClassId")]
     for index, (x, y) in enumerate(zip(test.x, test.y.tolist(), strict=True)):
-        _picture(x).save(tests / f"{index:05}.ppm")
+        _to_pil(x).save(test_dir / f"{index:05}.ppm")
         rows.append((f"{index:05}.ppm", "32", "32", "5", "5", "27", "27", str(y)))
     for table, width in (("GTSRB/GT-final_test.csv", 8), ("GTSRB/Final_Test/Images/GT-final_test.test.csv", 7)):
         with (root / table).open("w", newline="") as file:
@@ -113,12 +113,12 @@ def write_cinic(root: Path) -> DatasetSplits:
         for index in order.tolist():
             folder = root / "CINIC-10" / split / CINIC_CLASSES[part.y[index]]
             folder.mkdir(parents=True, exist_ok=True)
-            _picture(part.x[index]).save(folder / f"cifar10-{split}-{index:05}.png")
+            _to_pil(part.x[index]).save(folder / f"cifar10-{split}-{index:05}.png")
         parts.append(part[order])
     return DatasetSplits(parts[0], parts[1])
 
 
-def _picture(x: torch.Tensor) -> Image.Image:
+def _to_pil(x: torch.Tensor) -> Image.Image:
     return Image.fromarray(x.permute(1, 2, 0).numpy())
 
 
@@ -130,17 +130,17 @@ def leaf_json(samples: dict[str, ImageTensors]) -> dict:
 
 
 def write_femnist(root: Path, users: int = 10, samples: int = 20) -> DatasetSplits:
-    """Two parts, test and train, as LEAF leaves them; the tensors are those of all samples, by user."""
+    """Test and train files as LEAF writes them; the tensors have the samples of both, sorted by user."""
     parts = {f"f{user:04}_{user:02}": random_images(samples, (1, 28, 28), 62, seed=user) for user in range(users)}
     cut = samples // 10
-    for name, chosen in {"test": slice(0, cut), "train": slice(cut, None)}.items():
+    for name, selection in {"test": slice(0, cut), "train": slice(cut, None)}.items():
         folder = root / "femnist" / "data" / name
         folder.mkdir(parents=True)
-        content = leaf_json({user: part[torch.arange(samples)[chosen]] for user, part in parts.items()})
+        content = leaf_json({user: part[torch.arange(samples)[selection]] for user, part in parts.items()})
         (folder / f"all_data_0_niid_0_keep_0_{name}_9.json").write_text(json.dumps(content))
     x, y = (torch.cat([getattr(part, letter) for part in parts.values()]) for letter in "xy")
-    numbers = torch.arange(users).repeat_interleave(samples)
-    return DatasetSplits(ImageTensors(x, y, numbers), ImageTensors(x[:0], y[:0], numbers[:0]), tuple(parts))
+    user_ids = torch.arange(users).repeat_interleave(samples)
+    return DatasetSplits(ImageTensors(x, y, user_ids), ImageTensors(x[:0], y[:0], user_ids[:0]), tuple(parts))
 
 
 WRITERS = {
@@ -154,19 +154,19 @@ WRITERS = {
 
 
 def pack(folder: Path, archive: Path) -> None:
-    """All files below `folder` into a zip or tar, in an order unlike that of their names."""
+    """Pack all files below `folder` into a zip or tar, in reverse order of their names."""
     paths = sorted((path for path in folder.rglob("*") if path.is_file()), reverse=True)
     if archive.suffix.lower() == ".zip":
-        with zipfile.ZipFile(archive, "w") as packed:
+        with zipfile.ZipFile(archive, "w") as file:
             for path in paths:
-                packed.write(path, path.relative_to(folder))
+                file.write(path, path.relative_to(folder))
     else:
-        with tarfile.open(archive, "w:gz") as packed:
+        with tarfile.open(archive, "w:gz") as file:
             for path in paths:
-                packed.add(path, path.relative_to(folder))
+                file.add(path, path.relative_to(folder))
 
 
 def tar_with(archive: Path, member: tarfile.TarInfo, content: bytes = b"") -> None:
     member.size = len(content)
-    with tarfile.open(archive, "w:gz") as packed:
-        packed.addfile(member, io.BytesIO(content))
+    with tarfile.open(archive, "w:gz") as file:
+        file.addfile(member, io.BytesIO(content))

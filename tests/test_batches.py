@@ -1,4 +1,4 @@
-"""Batches: indexing, normalisation, augmentation on whole batches."""
+"""Mini-batches: indexing, normalization and augmentation."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from fedpan_exp.data import Clients, ImageTransform
 from fedpan_exp.system.rng import rng
 
 
-def test_an_epoch_shows_every_sample_of_the_client_once():
+def test_an_epoch_has_every_sample_of_the_client_once():
     images = random_images(30, shape=(1, 2, 2))
     clients = clients_of(images, [10, 20])
     seen = torch.cat([x for x, _ in clients.batches(1, round_idx=1, E=1, B=8)]).flatten(1)
@@ -36,10 +36,10 @@ def test_batches_depend_on_seed_round_and_client_only():
 def test_skipping_a_single_sample_changes_no_other_batch():
     images = random_images(17, shape=(1, 4, 4))
     clients = Clients(images, ImageTransform([0.0], [1.0], crop_padding=1, flip=True), [torch.arange(17)], 0.0, seed=0)
-    whole, skipped = (list(clients.batches(0, 1, E=2, B=8, skip_single=skip)) for skip in (False, True))
-    kept = [batch for batch in whole if len(batch[1]) > 1]
-    assert len(kept) == len(skipped) == 4
-    assert all(torch.equal(a[0], b[0]) for a, b in zip(kept, skipped, strict=True))
+    every, skipped = (list(clients.batches(0, 1, E=2, B=8, skip_single=skip)) for skip in (False, True))
+    expected = [batch for batch in every if len(batch[1]) > 1]
+    assert len(expected) == len(skipped) == 4
+    assert all(torch.equal(a[0], b[0]) for a, b in zip(expected, skipped, strict=True))
 
 
 def test_a_single_last_sample_can_be_skipped():
@@ -48,14 +48,14 @@ def test_a_single_last_sample_can_be_skipped():
     assert [len(y) for _, y in clients.batches(0, 1, E=1, B=8, skip_single=True)] == [8, 8]
 
 
-def test_the_local_test_set_is_held_out():
+def test_the_local_test_set_is_not_trained_on():
     clients = clients_of(random_images(50), [20, 30], local_test=0.2)
-    assert [len(clients.held_out(k)) for k in (0, 1)] == [4, 6]
+    assert [len(clients.test_images(k)) for k in (0, 1)] == [4, 6]
     for k, owned in ((0, range(20)), (1, range(20, 50))):
         assert sorted(torch.cat([clients.train[k], clients.test[k]]).tolist()) == list(owned)
 
 
-def test_normalisation_is_torchvisions():
+def test_normalization_equals_torchvisions():
     from torchvision.transforms import v2
 
     x = random_images(5, shape=(3, 6, 6)).x
@@ -66,21 +66,21 @@ def test_normalisation_is_torchvisions():
 
 def test_a_crop_is_a_window_of_the_padded_image():
     x = random_images(200, shape=(3, 6, 6)).x
-    transform = ImageTransform([0.0] * 3, [1 / 255] * 3, crop_padding=2)  # so that values stay what they were
-    augment = transform.augment(x, rng(0, "crop")).round().to(torch.uint8)
+    transform = ImageTransform([0.0] * 3, [1 / 255] * 3, crop_padding=2)  # keeps the pixel values
+    cropped = transform.augment(x, rng(0, "crop")).round().to(torch.uint8)
     padded = torch.nn.functional.pad(x, (2, 2, 2, 2))
-    places = set()
-    for image, whole in zip(augment, padded, strict=True):
+    offsets = set()
+    for image, whole in zip(cropped, padded, strict=True):
         fits = [(i, j) for i in range(5) for j in range(5) if torch.equal(whole[:, i : i + 6, j : j + 6], image)]
         assert len(fits) == 1
-        places.add(fits[0])
-    assert len(places) == 25
+        offsets.add(fits[0])
+    assert len(offsets) == 25
 
 
 def test_about_half_of_the_images_are_flipped():
     x = random_images(400, shape=(1, 4, 4)).x
-    augment = ImageTransform([0.0], [1 / 255], flip=True).augment(x, rng(0, "flip")).round().to(torch.uint8)
-    flipped = (augment == x.flip(3)).flatten(1).all(1)
-    kept = (augment == x).flatten(1).all(1)
-    assert (flipped ^ kept).all()
+    augmented = ImageTransform([0.0], [1 / 255], flip=True).augment(x, rng(0, "flip")).round().to(torch.uint8)
+    flipped = (augmented == x.flip(3)).flatten(1).all(1)
+    unchanged = (augmented == x).flatten(1).all(1)
+    assert (flipped ^ unchanged).all()
     assert flipped.float().mean().item() == pytest.approx(0.5, abs=0.1)

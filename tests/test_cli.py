@@ -134,8 +134,8 @@ BAD = [
     ("fl_scene.E=0", "fl_scene.E must be at least 1, got 0"),
     ("fl_scene.E=1.5", "fl_scene.E must be a whole number, got 1.5"),
     ("fl_scene.alpha=0", "fl_scene.alpha must be in (0, 1e6], got 0.0"),
-    ("fl_scene.K=1000", "fl_scene.K must be at most 287 (1,437 samples, at least fl_scene.min_samples=5 a client), got 1000"),
-    ("fl_scene.partition=natural", "fl_scene.partition must be other than natural for a dataset that does not know its users"),
+    ("fl_scene.K=1000", "fl_scene.K must be at most 287 (1,437 samples, at least fl_scene.min_samples=5 per client), got 1000"),
+    ("fl_scene.partition=natural", "fl_scene.partition must be other than natural for a dataset without user ids"),
     ("fl_scene.partition=shard", "fl_scene.partition must be dirichlet, dirichlet_class, iid, shards or natural, got shard; did you mean shards?"),
     ("algorithm=fedpox", "algorithm must be fedavg, fedopt, fedprox, moon or scaffold, got fedpox; did you mean fedprox?"),
     ("dataset=mnst", "dataset must be cifar10, cifar100, cinic10, digits, fashion_mnist, femnist, gtsrb, mnist or svhn, got mnst; did you mean mnist?"),
@@ -144,7 +144,7 @@ BAD = [
     ("+pan.Z=1", "pan.Z is not a setting"),
     ("+sed=1", "sed is not a setting; did you mean seed?"),
     ("eval_every=inf", "eval_every must be above 0, got inf"),
-    ("dataset.classes=5", "dataset.classes must be at least 10, as digits has, got 5"),
+    ("dataset.classes=5", "dataset.classes must be at least 10, the number of classes in digits, got 5"),
     ("dataset.shape=[1,-8,8]", "dataset.shape must be channels, height, width, got [1, -8, 8]"),
     ("fabric.precision=16-mixed", "fabric.precision must be 32-true, 64-true, bf16-mixed or bf16-true, got 16-mixed; did you mean bf16-mixed?"),
     ("pan.A", "cannot read 'pan.A'; settings are written name=value, as in pan.A=0.1"),
@@ -190,7 +190,7 @@ def test_an_unreadable_data_file(command):
     assert ended.code == 1
     assert ended.err == (
         "fedpan_exp: data/MNIST/raw/train-labels-idx1-ubyte is cut off: 3 of 9 bytes; replace it or delete it to "
-        "fetch it again\n"
+        "download it again\n"
     )
     assert not Path("runs").exists()
 

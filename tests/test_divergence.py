@@ -63,7 +63,7 @@ def test_gradient_variance_is_that_of_whole_client_gradients_at_the_mean_model()
     trainer.net.load(*kept.mean)
     gradients = []
     for k in range(3):
-        images = clients.owned(k)
+        images = clients.train_images(k)
         trainer.net.net.zero_grad()
         torch.nn.functional.cross_entropy(trainer.net.net(PLAIN_PIXELS.normalize(images.x)), images.y).backward()
         gradients.append(trainer.net.net.head.weight.grad.clone())

@@ -1,4 +1,4 @@
-"""Downloads from a real server on this machine, with its whims: cut connections, no ranges, wrong files."""
+"""Downloads from a local HTTP server: cut connections, no range support, wrong files."""
 
 import re
 import threading
@@ -19,34 +19,34 @@ from fedpan_exp.system.errors import DataError
 CONTENT = bytes(range(256)) * 4000
 
 
-class ServerState(ThreadingHTTPServer):
-    """Serves `files`; with `cut`, ends each answer after that many bytes."""
+class FileServer(ThreadingHTTPServer):
+    """Serve `files`; close the connection after `cut` bytes, if set."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.files: dict[str, bytes] = {}
         self.cut: int | None = None
-        self.knows_ranges = True
-        self.asked: list[str | None] = []
+        self.supports_ranges = True
+        self.requested_ranges: list[str | None] = []
 
-    def address(self, name: str) -> str:
+    def url(self, name: str) -> str:
         return f"http://127.0.0.1:{self.server_port}/{name}"
 
 
 class Handler(BaseHTTPRequestHandler):
-    server: ServerState
+    server: FileServer
 
     def do_GET(self) -> None:
-        self.server.asked.append(self.headers["Range"])
+        self.server.requested_ranges.append(self.headers["Range"])
         content = self.server.files.get(self.path[1:])
         if content is None:
             self.send_error(404)
             return
-        start = int(re.findall(r"\d+", self.headers["Range"])[0]) if self.server.knows_ranges else 0
+        start = int(re.findall(r"\d+", self.headers["Range"])[0]) if self.server.supports_ranges else 0
         if start >= len(content):
             self.send_error(416)
             return
-        self.send_response(206 if self.server.knows_ranges else 200)
+        self.send_response(206 if self.server.supports_ranges else 200)
         self.send_header("Content-Length", str(len(content) - start))
         self.end_headers()
         self.wfile.write(content[start:][: self.server.cut])
@@ -56,8 +56,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def server() -> Iterator[ServerState]:
-    with ServerState() as server:
+def server() -> Iterator[FileServer]:
+    with FileServer() as server:
         server.files["file.bin"] = CONTENT
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -66,65 +66,65 @@ def server() -> Iterator[ServerState]:
         thread.join()
 
 
-def download(server: ServerState, *names: str) -> Download:
-    addresses = tuple(server.address(name) for name in names or ("file.bin",))
-    return Download(md5(CONTENT).hexdigest(), addresses)
+def download(server: FileServer, *names: str) -> Download:
+    urls = tuple(server.url(name) for name in names or ("file.bin",))
+    return Download(md5(CONTENT).hexdigest(), urls)
 
 
-def test_whole(server, tmp_path):
-    assert download(server).into(tmp_path).read_bytes() == CONTENT
+def test_a_complete_download(server, tmp_path):
+    assert download(server).fetch_to(tmp_path).read_bytes() == CONTENT
     assert [path.name for path in tmp_path.iterdir()] == ["file.bin"]
 
 
-@pytest.mark.parametrize("knows_ranges", [True, False])
-def test_an_interrupted_download_goes_on_or_starts_over(server, tmp_path, knows_ranges):
-    server.cut, server.knows_ranges = 300_000, knows_ranges
+@pytest.mark.parametrize("supports_ranges", [True, False])
+def test_an_interrupted_download_resumes_or_starts_over(server, tmp_path, supports_ranges):
+    server.cut, server.supports_ranges = 300_000, supports_ranges
     with pytest.raises(DataError, match=r"cut off after 300,000 of 1,024,000 bytes"):
-        download(server).into(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["file.bin.part"]  # not to be taken for the file
+        download(server).fetch_to(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["file.bin.part"]  # cannot be mistaken for the complete file
     server.cut = None
-    assert download(server).into(tmp_path).read_bytes() == CONTENT
-    assert server.asked == ["bytes=0-", "bytes=300000-"]
+    assert download(server).fetch_to(tmp_path).read_bytes() == CONTENT
+    assert server.requested_ranges == ["bytes=0-", "bytes=300000-"]
 
 
-def test_a_part_that_is_all_there(server, tmp_path):
+def test_a_partial_file_that_is_already_complete(server, tmp_path):
     (tmp_path / "file.bin.part").write_bytes(CONTENT)
-    assert download(server).into(tmp_path).read_bytes() == CONTENT
+    assert download(server).fetch_to(tmp_path).read_bytes() == CONTENT
 
 
-def test_a_part_of_another_file(server, tmp_path):
+def test_a_partial_file_with_other_content(server, tmp_path):
     (tmp_path / "file.bin.part").write_bytes(b"something else")
-    assert download(server).into(tmp_path).read_bytes() == CONTENT
-    assert server.asked == ["bytes=14-", "bytes=0-"]
+    assert download(server).fetch_to(tmp_path).read_bytes() == CONTENT
+    assert server.requested_ranges == ["bytes=14-", "bytes=0-"]
 
 
-def test_a_file_that_is_another(server, tmp_path):
+def test_a_download_with_the_wrong_checksum(server, tmp_path):
     server.files["file.bin"] = CONTENT[::-1]
-    with pytest.raises(DataError, match=r"what came is not file.bin \(md5 [0-9a-f]{32}, not [0-9a-f]{32}\)"):
-        download(server).into(tmp_path)
+    with pytest.raises(DataError, match=r"the downloaded file is not file.bin \(md5 [0-9a-f]{32}, not [0-9a-f]{32}\)"):
+        download(server).fetch_to(tmp_path)
     assert not list(tmp_path.iterdir())
 
 
 def test_mirrors_are_tried_in_order(server, tmp_path):
     server.files["mirror/file.bin"] = CONTENT
-    assert download(server, "gone/file.bin", "mirror/file.bin").into(tmp_path).read_bytes() == CONTENT
+    assert download(server, "gone/file.bin", "mirror/file.bin").fetch_to(tmp_path).read_bytes() == CONTENT
     (tmp_path / "new").mkdir()
     with pytest.raises(
-        DataError, match=r"gone/file.bin: HTTP Error 404: Not Found; http.*lost/file.bin: HTTP Error 404"
+        DataError, match=r"gone/file.bin: HTTP Error 404: Not Found; http.*missing/file.bin: HTTP Error 404"
     ):
-        download(server, "gone/file.bin", "lost/file.bin").into(tmp_path / "new")
+        download(server, "gone/file.bin", "missing/file.bin").fetch_to(tmp_path / "new")
 
 
 def test_a_dataset_from_its_official_address(server, tmp_path):
-    """Interrupted in the second of two files, then fetched to the end: kept as tensors, nothing left over."""
-    data = write_svhn(tmp_path / "there")
+    """A download that failed at the second of two files is completed: tensors are saved, temporary files deleted."""
+    data = write_svhn(tmp_path / "server")
     downloads = []
-    for path in sorted((tmp_path / "there/svhn").iterdir()):
+    for path in sorted((tmp_path / "server/svhn").iterdir()):
         content = path.read_bytes()
         server.files[path.name] = content
-        downloads.append(Download(md5(content).hexdigest(), (server.address(path.name),)))
-    source = replace(SOURCES["svhn"], counts=(60, 20), official=lambda: downloads)
-    root = tmp_path / "here"
+        downloads.append(Download(md5(content).hexdigest(), (server.url(path.name),)))
+    source = replace(SOURCES["svhn"], counts=(60, 20), downloads=lambda: downloads)
+    root = tmp_path / "local"
 
     second = server.files.pop(downloads[1].name)
     with pytest.raises(DataError, match=r"dataset=svhn is not in dataset.root=.* HTTP Error 404"):
@@ -132,16 +132,16 @@ def test_a_dataset_from_its_official_address(server, tmp_path):
     assert [path.name for path in (root / ".svhn-download").iterdir()] == [downloads[0].name]
     server.files[downloads[1].name] = second
     assert load_or_download(source, root).digest() == data.digest()
-    held = locate(source, root)
-    assert held is not None
-    assert held.verdict == "official"
-    assert len(server.asked) == 3  # the first file was not asked for again
+    located = locate(source, root)
+    assert located is not None
+    assert located.verdict == "official"
+    assert len(server.requested_ranges) == 3  # the first file was not requested again
     assert sorted(path.name for path in root.iterdir()) == [".svhn.lock", "svhn.safetensors"]
 
 
 def test_no_network(tmp_path: Path):
     source = replace(
-        SOURCES["gtsrb"], official=lambda: [Download("0" * 32, ("http://127.0.0.1:9/GTSRB_Final_Test_GT.zip",))]
+        SOURCES["gtsrb"], downloads=lambda: [Download("0" * 32, ("http://127.0.0.1:9/GTSRB_Final_Test_GT.zip",))]
     )
     with pytest.raises(DataError) as refusal:
         load_or_download(source, tmp_path)

@@ -190,7 +190,7 @@ def test_local_accuracy_before_and_after_training(bn_statistics):
 
     class Spy(FedAvg):
         def finish_client(self, net, client):
-            after.append(accuracy(net.net, clients.held_out(len(after))))
+            after.append(accuracy(net.net, clients.test_images(len(after))))
             return {}
 
     def accuracy(net, images):
@@ -204,7 +204,7 @@ def test_local_accuracy_before_and_after_training(bn_statistics):
     rounds = run_rounds(Spy(), trainer, clients, one)
     first = next(rounds)
     trainer.net.load(first.server.weights, first.server.buffers)
-    global_accuracy = accuracy(trainer.net.net, clients.held_out(0))
+    global_accuracy = accuracy(trainer.net.net, clients.test_images(0))
     after.clear()
     metrics = next(rounds).metrics()
     assert metrics["local/pre_acc"] == pytest.approx(global_accuracy)

@@ -1,4 +1,4 @@
-"""python -m fedpan_exp.data, in this process."""
+"""The command python -m fedpan_exp.data, called in this process."""
 
 import json
 
@@ -13,8 +13,8 @@ from fedpan_exp.data.dataset import SOURCES
 def data(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
 
-    def call(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["fedpan_exp.data", *words])
+    def call(*args: str) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["fedpan_exp.data", *args])
         try:
             program.main()
             code = 0
@@ -26,7 +26,7 @@ def data(monkeypatch, capsys, tmp_path):
     return call
 
 
-def test_nothing_is_there(data):
+def test_all_datasets_are_missing(data):
     code, out, _ = data("list", "--json")
     items = {item["dataset"]: item for item in json.loads(out)}
     assert code == 0
@@ -35,11 +35,11 @@ def test_nothing_is_there(data):
     for name in SOURCES:
         assert items[name]["state"] == "missing"
         assert items[name]["licence"]
-        fetched = items[name]["get"].startswith(f"python -m fedpan_exp.data get {name}, or from http")
-        assert fetched or (name == "femnist" and "preprocess.sh" in items[name]["get"])
+        downloadable = items[name]["get"].startswith(f"python -m fedpan_exp.data get {name}, or from http")
+        assert downloadable or (name == "femnist" and "preprocess.sh" in items[name]["get"])
 
 
-def test_what_is_there_is_told(data, tmp_path):
+def test_states_of_datasets(data, tmp_path):
     write_femnist(tmp_path / "data")
     write_cinic(tmp_path / "data")
     write_idx(tmp_path / "data/MNIST/raw")
@@ -57,17 +57,19 @@ def test_what_is_there_is_told(data, tmp_path):
     assert "licence: CC BY 4.0" in out
 
 
-def test_what_cannot_be_got(data):
+def test_datasets_that_cannot_be_downloaded(data):
     code, _, err = data("get", "femnist")
     assert code == 1
-    assert err.startswith("fedpan_exp: dataset=femnist is not in dataset.root=data and no program can fetch it; put")
+    assert err.startswith(
+        "fedpan_exp: dataset=femnist is not in dataset.root=data and cannot be downloaded automatically; put"
+    )
     assert err.count("\n") == 1
     code, _, err = data("get", "mnst")
     assert code == 1
     assert err.endswith("got mnst; did you mean mnist?\n")
 
 
-def test_help_teaches(data):
+def test_help_has_examples(data):
     code, out, _ = data("--help")
     assert code == 0
     assert "python -m fedpan_exp.data get cifar10 mnist" in out

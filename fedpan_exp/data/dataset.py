@@ -1,4 +1,4 @@
-"""The settings of a dataset, and the table from its name to where it comes from."""
+"""Settings of a dataset, and the sources of all datasets by name."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,59 +23,60 @@ from fedpan_exp.system.errors import DataError, require, require_choice
 SOURCES: dict[str, Source] = {
     source.name: source for source in (MNIST, FEMNIST, SVHN, GTSRB, CIFAR10, CIFAR100, CINIC10, FASHION_MNIST)
 }
-BUILT_IN = {"digits": load_digits}  # comes with an installed package: nothing to find or fetch
+BUILT_IN = {"digits": load_digits}  # part of an installed package: nothing to download
 
 
 @dataclass
 class DatasetSettings:
     name: str = ""
-    root: str = "data"  # where the files lie, or go
-    verify: bool = True  # false: take files that are not the official ones
+    root: str = "data"  # folder of the datasets; downloads go there too
+    verify: bool = True  # false: accept files that are not the official ones
     shape: list[int] = field(default_factory=list)  # channels, height, width
     classes: int = 0
-    mean: list[float] = field(default_factory=list)  # of each channel, on a scale of 0 to 1
+    mean: list[float] = field(default_factory=list)  # per channel, of pixels scaled to 0 to 1
     std: list[float] = field(default_factory=list)
     crop_padding: int = 0  # pixels of padding before a random crop; 0: no crop
     flip: bool = False  # random horizontal flip
-    user_share: float = 1.0  # of the users, where the dataset knows them; the others are left out
-    user_test: float = 0.0  # of each user's samples, for the global test set
-    B: int = 64  # the batch size the paper uses with it; fl_scene.B takes it
-    epochs: int = 30  # of centralized training in the paper; study.epochs takes it
-    authors_lr: float = "${model.authors_lr}"  # type: ignore[assignment] # or the dataset's own, in the released code
+    user_share: float = 1.0  # fraction of the users to sample, if the dataset records users
+    user_test: float = 0.0  # fraction of each user's samples that goes to the global test set
+    B: int = 64  # batch size in the paper; the default of fl_scene.B
+    epochs: int = 30  # centralized training epochs in the paper; the default of study.epochs
+    authors_lr: float = "${model.authors_lr}"  # type: ignore[assignment] # lr of the released code
 
     def __post_init__(self) -> None:
         require_choice("dataset.name", self.name, (*SOURCES, *BUILT_IN))
         is_shape = len(self.shape) == 3 and min(self.shape) > 0
         require(is_shape, "dataset.shape", "channels, height, width", self.shape)
         channels = self.shape[0]
-        require(len(self.mean) == channels, "dataset.mean", f"{channels} numbers, one a channel", self.mean)
-        require(len(self.std) == channels, "dataset.std", f"{channels} numbers, one a channel", self.std)
+        require(len(self.mean) == channels, "dataset.mean", f"{channels} numbers, one per channel", self.mean)
+        require(len(self.std) == channels, "dataset.std", f"{channels} numbers, one per channel", self.std)
         require(all(value > 0 for value in self.std), "dataset.std", "above 0", self.std)
         require(self.crop_padding >= 0, "dataset.crop_padding", "at least 0", self.crop_padding)
         require(0 < self.user_share <= 1, "dataset.user_share", "in (0, 1]", self.user_share)
         require(0 <= self.user_test < 1, "dataset.user_test", "in [0, 1)", self.user_test)
 
     def load(self, seed: int) -> DatasetSplits:
-        """The seed decides on users and held-out samples, where the dataset has any."""
+        """Load the dataset, downloading it if needed; the seed selects users and their held-out samples, if any."""
         if self.name in BUILT_IN:
             data = BUILT_IN[self.name]()
         else:
             data = load_or_download(SOURCES[self.name], Path(self.root).expanduser(), self.verify)
-        found = list(data.train.x.shape[1:])
-        if found != self.shape:
-            raise DataError(f"dataset.shape must be {found}, as the images of {self.name} are, got {self.shape}")
+        shape = list(data.train.x.shape[1:])
+        if shape != self.shape:
+            raise DataError(f"dataset.shape must be {shape}, the image shape of {self.name}, got {self.shape}")
         if not len(data.train):
             raise DataError(f"dataset={self.name} has no training images in dataset.root={self.root}")
-        labels = int(data.train.y.max()) + 1
-        if labels > self.classes:
-            raise DataError(f"dataset.classes must be at least {labels}, as {self.name} has, got {self.classes}")
+        classes = int(data.train.y.max()) + 1
+        if classes > self.classes:
+            rule = f"at least {classes}, the number of classes in {self.name}"
+            raise DataError(f"dataset.classes must be {rule}, got {self.classes}")
         drawn = draw_users(data, self.user_share, seed)
         if data.users:
-            paper = f"; the paper counts {SOURCES[self.name].users:,} in all"
-            print_status("users", f"{len(drawn.users):,} drawn of {len(data.users):,} found{paper}")
+            paper = f"the paper has {SOURCES[self.name].users:,} in total"
+            print_status("users", f"{len(drawn.users):,} drawn from {len(data.users):,}; {paper}")
         data = hold_out(drawn, self.user_test, seed)
         if not len(data.test):
-            raise DataError(f"dataset.user_test must leave {self.name} a test set, got {self.user_test}")
+            raise DataError(f"dataset.user_test must be large enough for a test set, got {self.user_test}")
         return data
 
     def transform(self, device: torch.device) -> ImageTransform:

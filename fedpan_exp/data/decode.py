@@ -1,4 +1,4 @@
-"""Thousands of small image files to one tensor: all cores, a progress bar."""
+"""Decode many small image files into one tensor, on all cores and with a progress bar."""
 
 import io
 import multiprocessing
@@ -20,81 +20,84 @@ from fedpan_exp.system.errors import DataError, first_line
 
 T = TypeVar("T")
 R = TypeVar("R")
-CHUNK = 500  # files handed to a process at a time
+CHUNK = 500  # files per task of a worker process
 
 
-class Picture(NamedTuple):
-    """Where an image belongs. In this order they are put, so that a folder and any archive give the same tensor."""
+class ImageKey(NamedTuple):
+    """Identifies an image. Images are sorted by it, so that a folder and any archive give the same tensor."""
 
     split: str
-    label: str  # as the folder says it; empty where it is said elsewhere
+    label: str  # name of the class folder; empty if the label comes from a table
     name: str
 
 
 def decode(
-    files: Iterable[tuple[Picture, File]], size: int, label: str, expected: int
-) -> dict[str, tuple[list[Picture], Tensor]]:
-    """By split: RGB, resized to size x size where they are not; `expected` in all, as far as the progress bar knows."""
-    pictures: list[Picture] = []
+    files: Iterable[tuple[ImageKey, File]], size: int, label: str, expected: int
+) -> dict[str, tuple[list[ImageKey], Tensor]]:
+    """Decode to RGB, resized to size x size; per split, the keys and a uint8 tensor [N, 3, size, size].
+
+    `expected` is the number of images for the progress bar.
+    """
+    keys: list[ImageKey] = []
     chunks: list[np.ndarray] = []
     with progress_bar(label, expected, log_lines=5) as progress:
-        for chunk in _on_all_cores(_decode_chunk, ((batch, size) for batch in _batches(files, pictures))):
+        for chunk in _parallel_map(_decode_chunk, ((batch, size) for batch in _batches(files, keys))):
             chunks.append(chunk)
             progress.advance(len(chunk))
             progress.describe(f"{progress.done:,} of {progress.total:,} images")
-    order = sorted(range(len(pictures)), key=pictures.__getitem__)
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    x = np.empty((len(pictures), 3, size, size), np.uint8)
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    position = np.empty(len(order), np.int64)
+    position[order] = np.arange(len(order))
+    x = np.empty((len(keys), 3, size, size), np.uint8)
     first = 0
-    while chunks:  # each is freed as soon as it is copied
+    while chunks:  # each chunk is freed as soon as it is copied
         chunk = chunks.pop(0)
-        x[place[first : first + len(chunk)]] = chunk.transpose(0, 3, 1, 2)
+        x[position[first : first + len(chunk)]] = chunk.transpose(0, 3, 1, 2)
         first += len(chunk)
 
-    splits: dict[str, tuple[list[Picture], Tensor]] = {}
+    splits: dict[str, tuple[list[ImageKey], Tensor]] = {}
     first = 0
-    for split, group in groupby((pictures[i] for i in order), key=lambda picture: picture.split):
+    for split, group in groupby((keys[i] for i in order), key=lambda key: key.split):
         members = list(group)
-        twice = next((one for one, next_one in pairwise(members) if one == next_one), None)
-        if twice:
-            raise DataError(f"{'/'.join(filter(None, twice))} is there twice; leave one copy of the dataset")
+        duplicate = next((key for key, next_key in pairwise(members) if key == next_key), None)
+        if duplicate:
+            raise DataError(f"{'/'.join(filter(None, duplicate))} exists twice; leave one copy of the dataset")
         splits[split] = members, torch.from_numpy(x[first : first + len(members)])
         first += len(members)
     return splits
 
 
-def _on_all_cores(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """In the items' order; no more of them are taken than the processes can soon use."""
+def _parallel_map(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """Map over items in order; they are consumed only as fast as the processes need them."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    # Forked, because each fresh interpreter would load torch first; the children do no tensor work.
+    # fork: a spawned interpreter would import torch first, and the children use no tensors.
     with ProcessPoolExecutor(cores, multiprocessing.get_context("fork")) as pool:
-        under_way: deque[Future[R]] = deque()
+        pending: deque[Future[R]] = deque()
         try:
             for item in items:
-                under_way.append(pool.submit(work, item))
-                if len(under_way) >= 4 * cores:
-                    yield under_way.popleft().result()
-            while under_way:
-                yield under_way.popleft().result()
+                pending.append(pool.submit(function, item))
+                if len(pending) >= 4 * cores:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
         except BrokenProcessPool:
             raise DataError(
-                "a process that decoded images was killed, for want of memory perhaps; start again"
+                "a process that decoded images was killed, possibly out of memory; run the same command again"
             ) from None
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _batches(files: Iterable[tuple[Picture, File]], pictures: list[Picture]) -> Iterator[list[File]]:
-    """Note what each file is, and pass the files on."""
+def _batches(files: Iterable[tuple[ImageKey, File]], keys: list[ImageKey]) -> Iterator[list[File]]:
+    """Yield the files in chunks and append their keys to `keys`."""
     files = iter(files)
     while batch := list(islice(files, CHUNK)):
-        pictures.extend(picture for picture, _ in batch)
+        keys.extend(key for key, _ in batch)
         yield [file for _, file in batch]
 
 
-def _decode_chunk(work: tuple[list[File], int]) -> np.ndarray:
-    files, size = work
+def _decode_chunk(task: tuple[list[File], int]) -> np.ndarray:
+    files, size = task
     return np.stack([_decode_one(file, size) for file in files])
 
 
@@ -105,8 +108,8 @@ def _decode_one(file: File, size: int) -> np.ndarray:
     try:
         with Image.open(io.BytesIO(content)) as image:
             pixels = image.convert("RGB")
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:  # all mean: not such a picture
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:  # what PIL raises on bad files
         known = not isinstance(error, UnidentifiedImageError)
-        reason = first_line(error) if known else "of no known kind" if content else "it is empty"
-        raise DataError(f"{file.name} does not decode as an image ({reason}); replace it") from None
+        reason = first_line(error) if known else "unknown image format" if content else "it is empty"
+        raise DataError(f"{file.name} cannot be decoded as an image ({reason}); replace it") from None
     return np.asarray(pixels if pixels.size == (size, size) else pixels.resize((size, size), Image.Resampling.BILINEAR))

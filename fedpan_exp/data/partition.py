@@ -1,4 +1,4 @@
-"""How the training set is split over clients: labels in, one index vector a client out; pure."""
+"""Split the training set over clients: from labels [N] to one index vector per client."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,137 +10,143 @@ from torch import Tensor
 from fedpan_exp.system.errors import ConfigError, require
 from fedpan_exp.system.rng import numpy_rng
 
-REDRAWS = 10  # a draw that leaves a client too little is drawn again this often, then repaired
+MAX_DRAWS = 10  # attempts at a split with enough samples per client; the last one is repaired
 
 
 @dataclass
 class Split:
-    """The clients' sample indices, and what it took to get them."""
+    """Sample indices per client, and what was done about clients with too few samples."""
 
     parts: list[Tensor]
     redraws: int = 0
-    moved: int = 0  # samples given to clients that had too few
-    dropped: int = 0  # clients left out because they had too few
+    moved: int = 0  # samples moved to clients that had too few
+    dropped: int = 0  # clients removed because they had too few
 
 
 @dataclass
 class PartitionConfig:
-    """The settings of a split; their meaning is documented in conf/fl_scene."""
+    """Settings of a split, documented in conf/fl_scene."""
 
     kind: str
-    K: int  # 0: as many as there are users
+    K: int  # 0: one client per user
     alpha: float = 0.1
     shards: int = 2
     min_samples: int = 5
     small_clients: str = "repair"
 
 
-def split(labels: Tensor, rule: PartitionConfig, seed: int, users: Tensor | None = None) -> Split:
-    """Every sample goes to exactly one client (unless small clients are dropped); depends on nothing else."""
-    samples = labels.numpy()
-    if rule.kind == "natural":
-        return Split(_by_user(users, rule.K))
-    most = len(samples) // rule.min_samples
-    why = f"at most {most:,} ({len(samples):,} samples, at least fl_scene.min_samples={rule.min_samples} a client)"
-    require(most >= rule.K, "fl_scene.K", why, rule.K)
+def split(labels: Tensor, config: PartitionConfig, seed: int, users: Tensor | None = None) -> Split:
+    """Assign every sample to exactly one client, except those of clients that are dropped as too small.
 
-    drop = rule.small_clients == "drop"
-    draw = DRAWS[rule.kind]
-    for redraws in range(1 if drop else REDRAWS):
-        parts = draw(samples, rule, numpy_rng(seed, "partition", redraws))
-        if min(map(len, parts)) >= rule.min_samples:
+    The result is a function of the arguments alone.
+    """
+    targets = labels.numpy()
+    if config.kind == "natural":
+        return Split(_by_user(users, config.K))
+    max_clients = len(targets) // config.min_samples
+    limit = f"{len(targets):,} samples, at least fl_scene.min_samples={config.min_samples} per client"
+    require(max_clients >= config.K, "fl_scene.K", f"at most {max_clients:,} ({limit})", config.K)
+
+    drop = config.small_clients == "drop"
+    partition = PARTITIONERS[config.kind]
+    for redraws in range(1 if drop else MAX_DRAWS):
+        parts = partition(targets, config, numpy_rng(seed, "partition", redraws))
+        if min(map(len, parts)) >= config.min_samples:
             break
     if drop:
-        kept = [part for part in parts if len(part) >= rule.min_samples]
-        require(bool(kept), "fl_scene.K", f"such that a client gets {rule.min_samples} samples", rule.K)
-        return Split(_tensors(kept), dropped=len(parts) - len(kept))
-    moved = _top_up(parts, rule.min_samples, numpy_rng(seed, "partition", "repair"))
+        large = [part for part in parts if len(part) >= config.min_samples]
+        rule = f"small enough that some client gets {config.min_samples} samples"
+        require(bool(large), "fl_scene.K", rule, config.K)
+        return Split(_tensors(large), dropped=len(parts) - len(large))
+    moved = _top_up(parts, config.min_samples, numpy_rng(seed, "partition", "repair"))
     return Split(_tensors(parts), redraws, moved)
 
 
 Parts = list[np.ndarray]
 
 
-def _dirichlet(labels: np.ndarray, rule: PartitionConfig, rng: np.random.Generator) -> Parts:
-    """A label mix per client, then each class shared out in proportion: sizes stay near equal."""
-    return _share_out(labels, _mixes(rule.alpha, rule.K, _classes(labels), rng), rng)
+def _dirichlet(labels: np.ndarray, config: PartitionConfig, rng: np.random.Generator) -> Parts:
+    """Draw a label distribution per client, then divide each class in proportion: client sizes stay nearly equal."""
+    return _allocate(labels, _dirichlet_rows(config.alpha, config.K, _num_classes(labels), rng), rng)
 
 
-def _dirichlet_class(labels: np.ndarray, rule: PartitionConfig, rng: np.random.Generator) -> Parts:
-    """A mix of clients per class: sizes differ widely."""
-    return _share_out(labels, _mixes(rule.alpha, _classes(labels), rule.K, rng).T, rng)
+def _dirichlet_class(labels: np.ndarray, config: PartitionConfig, rng: np.random.Generator) -> Parts:
+    """Draw a distribution over clients per class: client sizes differ widely."""
+    return _allocate(labels, _dirichlet_rows(config.alpha, _num_classes(labels), config.K, rng).T, rng)
 
 
-def _iid(labels: np.ndarray, rule: PartitionConfig, rng: np.random.Generator) -> Parts:
-    return np.array_split(rng.permutation(len(labels)), rule.K)
+def _iid(labels: np.ndarray, config: PartitionConfig, rng: np.random.Generator) -> Parts:
+    return np.array_split(rng.permutation(len(labels)), config.K)
 
 
-def _shards(labels: np.ndarray, rule: PartitionConfig, rng: np.random.Generator) -> Parts:
-    """Sort by label, cut into equal shards, deal each client `shards` of them (McMahan et al., 2017)."""
-    pieces = rule.K * rule.shards
-    require(pieces <= len(labels), "fl_scene.shards", f"at most {len(labels) // rule.K}", rule.shards)
+def _shards(labels: np.ndarray, config: PartitionConfig, rng: np.random.Generator) -> Parts:
+    """Sort by label, cut into equal shards, give each client `shards` of them (McMahan et al., 2017)."""
+    num_shards = config.K * config.shards
+    require(num_shards <= len(labels), "fl_scene.shards", f"at most {len(labels) // config.K}", config.shards)
     by_label = rng.permutation(len(labels))
     by_label = by_label[np.argsort(labels[by_label], kind="stable")]
-    cut = np.array_split(by_label, pieces)
-    return [np.concatenate([cut[i] for i in hand]) for hand in rng.permutation(pieces).reshape(rule.K, rule.shards)]
+    shards = np.array_split(by_label, num_shards)
+    assignment = rng.permutation(num_shards).reshape(config.K, config.shards)
+    return [np.concatenate([shards[i] for i in row]) for row in assignment]
 
 
-DRAWS: dict[str, Callable[[np.ndarray, PartitionConfig, np.random.Generator], Parts]] = {
+PARTITIONERS: dict[str, Callable[[np.ndarray, PartitionConfig, np.random.Generator], Parts]] = {
     "dirichlet": _dirichlet,
     "dirichlet_class": _dirichlet_class,
     "iid": _iid,
     "shards": _shards,
 }
-KINDS = (*DRAWS, "natural")
+KINDS = (*PARTITIONERS, "natural")
 
 
 def _by_user(users: Tensor | None, K: int) -> list[Tensor]:
     if users is None:
-        raise ConfigError("fl_scene.partition must be other than natural for a dataset that does not know its users")
-    names = users.unique()
-    require(K in (0, len(names)), "fl_scene.K", f"{len(names)}, the number of users in the dataset, or 0", K)
-    return [torch.where(users == name)[0] for name in names]
+        raise ConfigError("fl_scene.partition must be other than natural for a dataset without user ids")
+    ids = users.unique()
+    require(K in (0, len(ids)), "fl_scene.K", f"{len(ids)}, the number of users in the dataset, or 0", K)
+    return [torch.where(users == user)[0] for user in ids]
 
 
-def _mixes(alpha: float, rows: int, columns: int, rng: np.random.Generator) -> np.ndarray:
-    mixes = rng.dirichlet(np.full(columns, alpha), rows)
-    broken = ~np.isfinite(mixes).all(axis=1)  # alpha near 0 underflows: the limit is all in one place
-    mixes[broken] = np.eye(columns)[rng.integers(columns, size=broken.sum())]
-    return mixes
+def _dirichlet_rows(alpha: float, rows: int, columns: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw [rows, columns]: each row is a sample of the symmetric Dirichlet distribution."""
+    probabilities = rng.dirichlet(np.full(columns, alpha), rows)
+    invalid = ~np.isfinite(probabilities).all(axis=1)  # alpha near 0 underflows: in the limit a row is one-hot
+    probabilities[invalid] = np.eye(columns)[rng.integers(columns, size=invalid.sum())]
+    return probabilities
 
 
-def _share_out(labels: np.ndarray, shares: np.ndarray, rng: np.random.Generator) -> Parts:
-    """Deal the samples of each class to the clients in proportion to its column of shares[K, C]."""
-    dealt, owners = [], []
-    for label, column in zip(np.unique(labels), shares.T, strict=True):
+def _allocate(labels: np.ndarray, weights: np.ndarray, rng: np.random.Generator) -> Parts:
+    """Divide the samples of each class among the clients in proportion to its column of weights [K, classes]."""
+    samples, owners = [], []
+    for label, column in zip(np.unique(labels), weights.T, strict=True):
         total = column.sum()
-        column = column / total if total > 0 else np.full(len(column), 1 / len(column))  # a class nobody drew
+        column = column / total if total > 0 else np.full(len(column), 1 / len(column))  # a class no client drew
         members = rng.permutation(np.flatnonzero(labels == label))
         cuts = np.rint(column.cumsum()[:-1] * len(members)).astype(int)
-        dealt.append(members)
+        samples.append(members)
         owners.append(np.searchsorted(cuts, np.arange(len(members)), side="right"))
     owner = np.concatenate(owners)
-    order = np.argsort(owner, kind="stable")  # one sort for all: a slice a class and client would be a million
-    return np.split(np.concatenate(dealt)[order], np.searchsorted(owner[order], np.arange(1, len(shares))))
+    order = np.argsort(owner, kind="stable")  # one sort is faster than a slice per class and client
+    return np.split(np.concatenate(samples)[order], np.searchsorted(owner[order], np.arange(1, len(weights))))
 
 
 def _top_up(parts: Parts, minimum: int, rng: np.random.Generator) -> int:
-    """Give clients below the minimum samples of the largest; in place. Returns how many moved."""
+    """Move samples from the largest clients to those below the minimum, in place; return the number moved."""
     moved, sizes = 0, np.array([len(part) for part in parts])
-    for poor in np.argsort(sizes, kind="stable"):
-        while sizes[poor] < minimum:
-            rich = sizes.argmax()
-            count = min(minimum - sizes[poor], sizes[rich] - minimum)
-            given = rng.permutation(parts[rich])
-            parts[poor] = np.concatenate([parts[poor], given[:count]])
-            parts[rich] = given[count:]
-            sizes[poor] += count
-            sizes[rich] -= count
+    for receiver in np.argsort(sizes, kind="stable"):
+        while sizes[receiver] < minimum:
+            donor = sizes.argmax()
+            count = min(minimum - sizes[receiver], sizes[donor] - minimum)
+            shuffled = rng.permutation(parts[donor])
+            parts[receiver] = np.concatenate([parts[receiver], shuffled[:count]])
+            parts[donor] = shuffled[count:]
+            sizes[receiver] += count
+            sizes[donor] -= count
             moved += int(count)
     return moved
 
 
-def _classes(labels: np.ndarray) -> int:
+def _num_classes(labels: np.ndarray) -> int:
     return len(np.unique(labels))
 
 

