@@ -5,8 +5,8 @@ import torch
 from networks import NETWORKS, narrow, network
 
 from fedpan_exp.alignment.permutation_spec import permute
-from fedpan_exp.alignment.shuffle import shuffled_orders
-from fedpan_exp.models import activations, watch
+from fedpan_exp.alignment.shuffle import sample_permutations
+from fedpan_exp.models import activations, capture_activations
 from fedpan_exp.system.errors import ConfigError
 from fedpan_exp.system.rng import rng
 
@@ -29,12 +29,12 @@ def test_every_group_of_neurons_speaks_and_its_words_move_with_it(model, norm):
     net = network(model, norm, "pan=off", *narrow(model))
     layers = [*net.permutation_spec.sizes, "head"]
     before = activations(net, X, layers)
-    orders = shuffled_orders(net.permutation_spec, 1.0, rng(1, "shuffle"))
-    net.load_state_dict(permute(net.state_dict(), net.permutation_spec, orders))
+    permutations = sample_permutations(net.permutation_spec, 1.0, rng(1, "shuffle"))
+    net.load_state_dict(permute(net.state_dict(), net.permutation_spec, permutations))
     for layer, values in activations(net, X, layers).items():
-        order = orders.get(layer, torch.arange(10))
-        assert len(values) == len(order)
-        assert torch.allclose(values, before[layer][order], atol=1e-9)
+        permutation = permutations.get(layer, torch.arange(10))
+        assert len(values) == len(permutation)
+        assert torch.allclose(values, before[layer][permutation], atol=1e-9)
         assert layer == "head" or values.min() >= 0
 
 
@@ -59,6 +59,6 @@ def test_an_unknown_layer_is_refused_with_the_names_there_are():
     net = network("mlp", None, "model.width=4")
     with (
         pytest.raises(ConfigError, match=r"study.layers must be fc1, fc2, fc3 or head, got fc9; did you mean fc"),
-        watch(net, ["fc9"]),
+        capture_activations(net, ["fc9"]),
     ):
         pass

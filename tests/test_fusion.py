@@ -9,10 +9,10 @@ import torch
 from networks import narrow, network
 
 from conftest import experiment
-from fedpan_exp.alignment.fusion import interpolate, sinkhorn, transport, weights_of_neurons
+from fedpan_exp.alignment.fusion import interpolate, neuron_weights, sinkhorn, transport
 from fedpan_exp.alignment.permutation_spec import permute
-from fedpan_exp.alignment.shuffle import shuffled_orders
-from fedpan_exp.studies.centralized import make_site
+from fedpan_exp.alignment.shuffle import sample_permutations
+from fedpan_exp.studies.centralized import set_up_centralized
 from fedpan_exp.system.errors import ConfigError
 from fedpan_exp.system.rng import rng
 
@@ -30,12 +30,12 @@ FUSE = (
 @pytest.mark.parametrize("model", ["model=mlp model.width=24", "model=resnet20 model.width=8 model.blocks=1"])
 def test_the_study_aligns_a_network_with_its_own_shuffle(by, model):
     one = experiment("study=fusion", "dataset=digits", "pan=off", f"study.by={by}", "study.samples=100", *model.split())
-    site = make_site(one, parts=2)
+    site = set_up_centralized(one, parts=2)
     state = {name: tensor.clone() for name, tensor in site.twin.state_dict().items()}
     g = rng(0, "a trained look")
     state = {n: t + 0.05 * torch.rand(t.shape, generator=g) if t.is_floating_point() else t for n, t in state.items()}
     shuffled = permute(
-        state, site.twin.permutation_spec, shuffled_orders(site.twin.permutation_spec, 1.0, rng(1, "shuffle"))
+        state, site.twin.permutation_spec, sample_permutations(site.twin.permutation_spec, 1.0, rng(1, "shuffle"))
     )
     plain = site.score(state).accuracy
     aligned = one.study.align(site, state, shuffled)
@@ -60,9 +60,9 @@ def test_sinkhorn_is_doubly_stochastic_and_ends_at_an_assignment():
     kernel, plan = np.exp(-costs.double().numpy() / (0.5 * costs.double().mean().item())), soft.numpy()
     ratio = kernel[0, 0] * kernel[1, 1] / (kernel[0, 1] * kernel[1, 0])
     assert plan[0, 0] * plan[1, 1] / (plan[0, 1] * plan[1, 0]) == pytest.approx(ratio)
-    order = torch.tensor([2, 0, 1, 3])
-    sharp = sinkhorn(1 - torch.eye(4)[order], 0.02)
-    assert torch.allclose(sharp, torch.eye(4, dtype=torch.float64)[order], atol=1e-6)
+    permutation = torch.tensor([2, 0, 1, 3])
+    sharp = sinkhorn(1 - torch.eye(4)[permutation], 0.02)
+    assert torch.allclose(sharp, torch.eye(4, dtype=torch.float64)[permutation], atol=1e-6)
     assert torch.equal(sinkhorn(torch.zeros(2, 2), 0.1), torch.full((2, 2), 0.5, dtype=torch.float64))
 
 
@@ -76,17 +76,20 @@ def test_soft_transport_keeps_to_sections():
 @pytest.mark.parametrize(("model", "norm"), [("mlp", None), ("vgg9", "gn8"), ("resnet20", "bn")])
 def test_transport_by_permutation_matrices_is_permuting(model, norm):
     net = network(model, norm, *narrow(model))
-    orders = shuffled_orders(net.permutation_spec, 1.0, rng(0, "shuffle"))
-    plans = {group: torch.eye(len(order), dtype=torch.float64)[order] for group, order in orders.items()}
+    permutations = sample_permutations(net.permutation_spec, 1.0, rng(0, "shuffle"))
+    plans = {
+        group: torch.eye(len(permutation), dtype=torch.float64)[permutation]
+        for group, permutation in permutations.items()
+    }
     moved, permuted = (
-        move(net.state_dict(), net.permutation_spec, by) for move, by in ((transport, plans), (permute, orders))
+        move(net.state_dict(), net.permutation_spec, by) for move, by in ((transport, plans), (permute, permutations))
     )
     assert all(torch.equal(moved[name], permuted[name]) for name in permuted)
-    for group, order in orders.items():
-        owned = weights_of_neurons(
-            permute(net.state_dict(), net.permutation_spec, {group: order}), net.permutation_spec, group
+    for group, permutation in permutations.items():
+        owned = neuron_weights(
+            permute(net.state_dict(), net.permutation_spec, {group: permutation}), net.permutation_spec, group
         )
-        assert torch.equal(owned, weights_of_neurons(net.state_dict(), net.permutation_spec, group)[order])
+        assert torch.equal(owned, neuron_weights(net.state_dict(), net.permutation_spec, group)[permutation])
 
 
 @pytest.mark.parametrize("transport", ["hard", "entropic"])
@@ -118,7 +121,7 @@ def test_an_interrupted_run_goes_on_with_the_network_it_was_at(command, monkeypa
                 raise KeyboardInterrupt
             return site.judge.evaluate(site.test)
 
-        patched.setattr(centralized.Site, "score", score)
+        patched.setattr(centralized.CentralizedSetup, "score", score)
         cut = command(*words)
     assert cut.code == 130
     (run,) = cut.runs

@@ -7,16 +7,16 @@ import torch
 from networks import NETWORKS, narrow, network
 
 from fedpan_exp.alignment.fusion import interpolate
-from fedpan_exp.alignment.kept_ratio import share_in_place
+from fedpan_exp.alignment.kept_ratio import kept_ratio
 from fedpan_exp.alignment.matching import assign, match_activations, match_weights
 from fedpan_exp.alignment.permutation_spec import PermutationSpec, permute
-from fedpan_exp.alignment.shuffle import shuffled_orders
+from fedpan_exp.alignment.shuffle import sample_permutations
 from fedpan_exp.system.rng import rng
 
 
 def test_an_assignment_is_the_best_of_all():
     similarity = torch.rand(5, 5, generator=rng(0, "similarity"))
-    best = max(permutations(range(5)), key=lambda order: sum(similarity[i, j] for i, j in enumerate(order)))
+    best = max(permutations(range(5)), key=lambda permutation: sum(similarity[i, j] for i, j in enumerate(permutation)))
     assert assign(similarity).tolist() == list(best)
 
 
@@ -28,11 +28,11 @@ def test_sections_do_not_mix():
 
 def test_neurons_that_do_the_same_are_matched():
     a = torch.rand(6, 20, generator=rng(0, "representations"))
-    order = torch.tensor([3, 1, 5, 0, 4, 2])
-    found = match_activations(a, a[order])
-    assert torch.equal(a[order][found], a)
-    assert share_in_place(order) == pytest.approx(2 / 6)
-    assert share_in_place(match_activations(a, a)) == 1
+    permutation = torch.tensor([3, 1, 5, 0, 4, 2])
+    found = match_activations(a, a[permutation])
+    assert torch.equal(a[permutation][found], a)
+    assert kept_ratio(permutation) == pytest.approx(2 / 6)
+    assert kept_ratio(match_activations(a, a)) == 1
 
 
 def test_the_sum_of_distances_counts_not_that_of_squares():
@@ -47,9 +47,9 @@ def test_the_sum_of_distances_counts_not_that_of_squares():
 def test_matching_weights_undoes_a_shuffle_exactly_and_fusing_leaves_the_network_what_it_is(model, norm):
     net = network(model, norm, "pan=off", *narrow(model))
     state = net.state_dict()
-    shuffled = permute(state, net.permutation_spec, shuffled_orders(net.permutation_spec, 1.0, rng(1, "shuffle")))
-    orders = match_weights(state, shuffled, net.permutation_spec, rng(0, "matching"))
-    back = permute(shuffled, net.permutation_spec, orders)
+    shuffled = permute(state, net.permutation_spec, sample_permutations(net.permutation_spec, 1.0, rng(1, "shuffle")))
+    permutations = match_weights(state, shuffled, net.permutation_spec, rng(0, "matching"))
+    back = permute(shuffled, net.permutation_spec, permutations)
     assert all(torch.equal(back[name], state[name]) for name in state)
     for mu in (0, 0.3, 0.5, 1):
         fused = interpolate(state, back, mu)
@@ -91,6 +91,6 @@ def test_neurons_that_are_silent_in_both_networks_are_in_place():
     b = (a + 0.3 * torch.randn(200, 50, generator=g)).relu()
     silent_a, silent_b = (torch.rand(200, generator=g) < 0.3 for _ in range(2))
     a[silent_a], b[silent_b] = 0, 0
-    order, both = match_activations(a, b), (silent_a & silent_b).nonzero().flatten()
+    permutation, both = match_activations(a, b), (silent_a & silent_b).nonzero().flatten()
     assert len(both) > 5
-    assert torch.equal(order[both], both)
+    assert torch.equal(permutation[both], both)

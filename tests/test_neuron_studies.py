@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from conftest import Outcome
-from fedpan_exp.alignment.kept_ratio import accumulated_order, share_in_place
+from fedpan_exp.alignment.kept_ratio import accumulated_permutation, kept_ratio
 from fedpan_exp.alignment.shuffle_error import shuffle_error
 from fedpan_exp.system.atomic_io import read_json, read_lines
 from fedpan_exp.system.rng import rng
@@ -24,15 +24,15 @@ def records(folder: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(("N_sf", "paper", "tolerance"), [(1.0, 0.84, 0.02), (0.2, 0.962, 0.005)])
 def test_a_visit_keeps_as_many_neurons_as_the_paper_says(N_sf, paper, tolerance):
     draws = rng(0, "visits")
-    kept = [share_in_place(accumulated_order(64, 0.1, N_sf, 100, draws)) for _ in range(10_000)]
+    kept = [kept_ratio(accumulated_permutation(64, 0.1, N_sf, 100, draws)) for _ in range(10_000)]
     assert fmean(kept) == pytest.approx(paper, abs=tolerance)
 
 
 def test_a_visit_of_one_certain_shuffle_and_of_none():
-    assert share_in_place(accumulated_order(50, 0.1, 0.0, 100, rng(0, "visit"))) == 1
-    assert share_in_place(accumulated_order(50, 1.0, 1.0, 1, rng(0, "visit"))) == 0  # P_sf=1 moves every neuron
-    order = accumulated_order(50, 0.5, 20.0, 20, rng(0, "visit"))
-    assert sorted(order.tolist()) == list(range(50))
+    assert kept_ratio(accumulated_permutation(50, 0.1, 0.0, 100, rng(0, "visit"))) == 1
+    assert kept_ratio(accumulated_permutation(50, 1.0, 1.0, 1, rng(0, "visit"))) == 0  # P_sf=1 moves every neuron
+    permutation = accumulated_permutation(50, 0.5, 20.0, 20, rng(0, "visit"))
+    assert sorted(permutation.tolist()) == list(range(50))
 
 
 def test_kept_ratio_writes_what_its_picture_needs(command: Command):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from conftest import random_images, trainer_of
-from fedpan_exp.alignment.preference import contributions, preferred_class, share_of_same_class
+from fedpan_exp.alignment.preference import contributions, preferred_class, same_class_ratio
 from fedpan_exp.data import ImageTensors
 from fedpan_exp.models import Pan
 from fedpan_exp.models.mlp import MLP
@@ -61,4 +61,4 @@ def test_share_of_neurons_with_the_same_class():
     a = torch.tensor([[2.0, 1.0], [0.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
     b = torch.tensor([[0.5, 0.1], [1.0, 0.0], [0.0, 0.0], [1.0, 0.0]])
     assert preferred_class(a).tolist() == [0, 1, -1, -1]
-    assert share_of_same_class(a, b) == 0.5  # the first, and the one that is silent in both
+    assert same_class_ratio(a, b) == 0.5  # the first, and the one that is silent in both

@@ -66,11 +66,11 @@ def test_the_divergence_study_draws_a_bar_a_layer(command):
 def test_the_matching_study_writes_the_assignment_of_each_layer(command, by):
     words = ("study.E=2", "study.samples=100", "study.layers=[fc3,fc1]", f"study.by={by}")
     [folder] = command("study=matching", *SMOKE, *words).runs
-    orders = json.loads((folder / "matching.json").read_text())
-    assert list(orders) == ["fc3", "fc1"]
-    for layer, order in orders.items():
-        assert sorted(order) == list(range(32))
-        assert summary(folder)[f"summary/matching/{layer}"] == sum(i == j for i, j in enumerate(order)) / 32
+    permutations = json.loads((folder / "matching.json").read_text())
+    assert list(permutations) == ["fc3", "fc1"]
+    for layer, permutation in permutations.items():
+        assert sorted(permutation) == list(range(32))
+        assert summary(folder)[f"summary/matching/{layer}"] == sum(i == j for i, j in enumerate(permutation)) / 32
     assert (folder / "matching.png").exists()
 
 

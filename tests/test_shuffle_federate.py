@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from conftest import PLAIN_PIXELS, clients_of, random_images, trainer_of
 from fedpan_exp.algorithms import ALGORITHMS
 from fedpan_exp.alignment.permutation_spec import permute
-from fedpan_exp.alignment.shuffle import shuffled_orders
+from fedpan_exp.alignment.shuffle import sample_permutations
 from fedpan_exp.federation import Scene, federate
 from fedpan_exp.models import Pan
 from fedpan_exp.models.mlp import MLP
@@ -41,8 +41,8 @@ def test_training_after_shuffling_is_shuffling_after_training(name):
     trainer = trainer_of(NETS[name](OFF), Training(warmup="none", lr=0.1))
     start = trainer.net.weights.clone(), trainer.net.buffers.clone()
     train(trainer, batches)
-    orders = shuffled_orders(trainer.net.net.permutation_spec, 0.5, rng(0, "test"))
-    shuffled_after = permute(trainer.net.net.state_dict(), trainer.net.net.permutation_spec, orders)
+    permutations = sample_permutations(trainer.net.net.permutation_spec, 0.5, rng(0, "test"))
+    shuffled_after = permute(trainer.net.net.state_dict(), trainer.net.net.permutation_spec, permutations)
     shuffled_after = {name: tensor.clone() for name, tensor in shuffled_after.items()}
     plain = trainer.net.weights.clone()
     trainer.net.load(*start)

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from conftest import experiment
 from fedpan_exp.alignment.permutation_spec import permute
-from fedpan_exp.alignment.shuffle import shuffled_orders
+from fedpan_exp.alignment.shuffle import sample_permutations
 from fedpan_exp.system.errors import ConfigError
 from fedpan_exp.system.rng import rng
 from fedpan_exp.training import Epochs
@@ -52,8 +52,10 @@ def test_a_network_that_knows_positions_loses_what_numpy_says(command):
     state = load_file(run / "weights.safetensors")
     x, outputs = one.dataset.transform(torch.device("cpu")).normalize(data.test.x), []
     for repeat in (None, 0, 1, 2):
-        orders = {} if repeat is None else shuffled_orders(net.permutation_spec, 1.0, rng(0, "shuffle", repeat))
-        net.load_state_dict(permute(state, net.permutation_spec, orders))
+        permutations = (
+            {} if repeat is None else sample_permutations(net.permutation_spec, 1.0, rng(0, "shuffle", repeat))
+        )
+        net.load_state_dict(permute(state, net.permutation_spec, permutations))
         outputs.append(net(x).detach().numpy())
     plain, *shuffled = outputs
     right = [(out.argmax(1) == data.test.y.numpy()).mean() for out in shuffled]

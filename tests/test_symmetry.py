@@ -5,7 +5,7 @@ import torch
 from networks import NETWORKS, network
 
 from fedpan_exp.alignment.permutation_spec import permute
-from fedpan_exp.alignment.shuffle import shuffled_order, shuffled_orders
+from fedpan_exp.alignment.shuffle import sample_permutation, sample_permutations
 from fedpan_exp.models import Network
 from fedpan_exp.system.rng import rng
 
@@ -15,8 +15,8 @@ def change_by_shuffling(net: Network) -> float:
     x = torch.randn(2, 3, 32, 32, generator=rng(0, "input"), dtype=torch.float64)
     with torch.no_grad():
         before = net(x)
-        orders = shuffled_orders(net.permutation_spec, 1.0, rng(1, "shuffle"))
-        net.load_state_dict(permute(net.state_dict(), net.permutation_spec, orders))
+        permutations = sample_permutations(net.permutation_spec, 1.0, rng(1, "shuffle"))
+        net.load_state_dict(permute(net.state_dict(), net.permutation_spec, permutations))
         return ((net(x) - before).abs().max() / before.abs().max()).item()
 
 
@@ -39,9 +39,11 @@ def test_the_layout_covers_every_tensor_and_axis(model, norm):
 
 
 def test_the_shuffle_moves_the_share_asked_for():
-    orders = [shuffled_order(1000, 0.1, rng(seed, "order")) for seed in range(20)]
-    kept = torch.stack([(order == torch.arange(1000)).float().mean() for order in orders]).mean().item()
+    permutations = [sample_permutation(1000, 0.1, rng(seed, "order")) for seed in range(20)]
+    kept = (
+        torch.stack([(permutation == torch.arange(1000)).float().mean() for permutation in permutations]).mean().item()
+    )
     assert kept == pytest.approx(0.826, abs=0.02)  # about one pair of neurons a swap
-    assert all(torch.equal(order.sort().values, torch.arange(1000)) for order in orders)
-    assert torch.equal(shuffled_order(50, 0.0, rng(0, "order")), torch.arange(50))
-    assert (shuffled_order(50, 1.0, rng(0, "order")) != torch.arange(50)).all()
+    assert all(torch.equal(permutation.sort().values, torch.arange(1000)) for permutation in permutations)
+    assert torch.equal(sample_permutation(50, 0.0, rng(0, "order")), torch.arange(50))
+    assert (sample_permutation(50, 1.0, rng(0, "order")) != torch.arange(50)).all()

@@ -10,13 +10,13 @@ from omegaconf import OmegaConf
 
 from conftest import experiment
 from fedpan_exp import misalignment as thermometer
-from fedpan_exp.alignment.misalignment import misplaced_share, read
+from fedpan_exp.alignment.misalignment import misplaced_ratio, read
 from fedpan_exp.system.atomic_io import write_json
 from fedpan_exp.system.rng import rng
 
 
 def misplaced(N_sf, P_sf=0.1):
-    return misplaced_share(N_sf, P_sf, 1024, 100, 20, rng(0, "thermometer"))
+    return misplaced_ratio(N_sf, P_sf, 1024, 100, 20, rng(0, "thermometer"))
 
 
 def test_misplaced_shares_are_the_papers():

@@ -51,7 +51,7 @@ def transport(state: Mapping[str, Tensor], spec: PermutationSpec, plans: Mapping
     return moved
 
 
-def weights_of_neurons(state: Mapping[str, Tensor], spec: PermutationSpec, group: str) -> Tensor:
+def neuron_weights(state: Mapping[str, Tensor], spec: PermutationSpec, group: str) -> Tensor:
     """[neurons, entries]: all that each neuron of a group owns."""
     parts = []
     for name, axes in spec.axes.items():

@@ -3,18 +3,18 @@
 import torch
 from torch import Tensor
 
-from fedpan_exp.alignment.shuffle import shuffled_order
+from fedpan_exp.alignment.shuffle import sample_permutation
 
 
-def share_in_place(order: Tensor) -> float:
+def kept_ratio(permutation: Tensor) -> float:
     """The share of ones on the diagonal of the permutation matrix."""
-    return (order == torch.arange(len(order), device=order.device)).double().mean().item()
+    return (permutation == torch.arange(len(permutation), device=permutation.device)).double().mean().item()
 
 
-def accumulated_order(neurons: int, P_sf: float, N_sf: float, steps: int, generator: torch.Generator) -> Tensor:
+def accumulated_permutation(neurons: int, P_sf: float, N_sf: float, steps: int, generator: torch.Generator) -> Tensor:
     """Algorithm 2: at each of a visit's local steps a shuffle with probability N_sf / steps, one upon the other."""
     shuffles = int((torch.rand(steps, generator=generator) < N_sf / steps).sum())
-    order = torch.arange(neurons)
+    permutation = torch.arange(neurons)
     for _ in range(shuffles):
-        order = order[shuffled_order(neurons, P_sf, generator)]
-    return order
+        permutation = permutation[sample_permutation(neurons, P_sf, generator)]
+    return permutation

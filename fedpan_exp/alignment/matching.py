@@ -15,11 +15,11 @@ def assign(similarity: Tensor, sections: int = 1) -> Tensor:
     """The order with the largest sum of similarity[i, order[i]]; rows find partners in their own section only."""
     width = len(similarity) // sections
     parts = similarity.detach().cpu().double()
-    orders = []
+    permutations = []
     for start in range(0, len(similarity), width):
         part = parts[start : start + width, start : start + width]
-        orders.append(start + torch.from_numpy(linear_sum_assignment(part.numpy(), maximize=True)[1]))
-    return torch.cat(orders)
+        permutations.append(start + torch.from_numpy(linear_sum_assignment(part.numpy(), maximize=True)[1]))
+    return torch.cat(permutations)
 
 
 def match_activations(a: Tensor, b: Tensor, sections: int = 1) -> Tensor:
@@ -54,7 +54,7 @@ def match_weights(
     def similarity(group: str) -> Tensor:
         """Inner products of all that ties neurons [of a, of b] to the input, the output and matched groups."""
         total = torch.zeros(spec.sizes[group], spec.sizes[group], dtype=torch.float64)
-        others = {name: order for name, order in orders.items() if name != group}
+        others = {name: permutation for name, permutation in permutations.items() if name != group}
         for name, axes in spec.axes.items():
             is_known = all(axis is None or axis.group in (group, *others) for axis in axes)
             for dim, axis in enumerate(axes if is_known else ()):
@@ -63,23 +63,23 @@ def match_weights(
                     total += owned(a[name], dim, len(total)) @ owned(moved, dim, len(total)).T
         return total
 
-    def agreement(orders: Mapping[str, Tensor]) -> float:
-        return sum((a[name] * tensor).sum().item() for name, tensor in permute(b, spec, orders).items())
+    def agreement(permutations: Mapping[str, Tensor]) -> float:
+        return sum((a[name] * tensor).sum().item() for name, tensor in permute(b, spec, permutations).items())
 
-    orders: dict[str, Tensor] = {}
+    permutations: dict[str, Tensor] = {}
     for group in spec.sizes:
-        orders[group] = assign(similarity(group), spec.sections[group])
+        permutations[group] = assign(similarity(group), spec.sections[group])
     as_they_are = {group: torch.arange(size) for group, size in spec.sizes.items()}
-    orders = max(orders, as_they_are, key=agreement)
+    permutations = max(permutations, as_they_are, key=agreement)
 
     groups, moves = list(spec.sizes), 1
     while moves:
         moves = 0
         for i in torch.randperm(len(groups), generator=generator).tolist():
             likeness = similarity(groups[i])
-            order, rows = assign(likeness, spec.sections[groups[i]]), torch.arange(len(likeness))
-            gain = likeness[rows, order].sum() - likeness[rows, orders[groups[i]]].sum()
+            permutation, rows = assign(likeness, spec.sections[groups[i]]), torch.arange(len(likeness))
+            gain = likeness[rows, permutation].sum() - likeness[rows, permutations[groups[i]]].sum()
             if gain > NEGLIGIBLE * likeness.abs().max():
-                orders[groups[i]] = order
+                permutations[groups[i]] = permutation
                 moves += 1
-    return orders
+    return permutations

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from fedpan_exp.alignment.kept_ratio import share_in_place
-from fedpan_exp.alignment.shuffle import shuffled_order
+from fedpan_exp.alignment.kept_ratio import kept_ratio
+from fedpan_exp.alignment.shuffle import sample_permutation
 
 NEGLIGIBLE = 1e-6  # a probability
 INTERVAL = (0.025, 0.975)
@@ -28,20 +28,20 @@ class Reading(NamedTuple):
     high: float = nan
 
 
-def misplaced_share(
+def misplaced_ratio(
     N_sf: float, P_sf: float, neurons: int, steps: int, repeats: int, generator: torch.Generator
 ) -> float:
     """1 - R_kept of a visit, in expectation: exact in how many shuffles there are, simulated in what they do."""
     chance = min(1.0, N_sf / steps)
     share, left = 0.0, 1.0  # left: the probability of more shuffles than counted
-    orders = [torch.arange(neurons) for _ in range(repeats)]
+    permutations = [torch.arange(neurons) for _ in range(repeats)]
     for shuffles in range(steps + 1):
         probability = float(binom.pmf(shuffles, steps, chance))
-        moved = 1 - fmean(map(share_in_place, orders))
+        moved = 1 - fmean(map(kept_ratio, permutations))
         share, left = share + probability * moved, left - probability
         if left < NEGLIGIBLE:
             break
-        orders = [order[shuffled_order(neurons, P_sf, generator)] for order in orders]
+        permutations = [permutation[sample_permutation(neurons, P_sf, generator)] for permutation in permutations]
     return share
 
 

@@ -50,15 +50,17 @@ class PermutationSpec:
             self.axes[f"{name}.bias"] = (_axis(outputs),)
 
 
-def permute(state: Mapping[str, Tensor], spec: PermutationSpec, orders: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def permute(
+    state: Mapping[str, Tensor], spec: PermutationSpec, permutations: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
     """Reorder neurons: new neuron j of a group is old neuron orders[group][j]."""
     moved = dict(state)
     for name in state:
         for dim, axis in enumerate(spec.axes.get(name, ())):
-            if axis and axis.group in orders:
-                order = orders[axis.group].to(moved[name].device)
-                entries = torch.arange(axis.block, device=order.device)
-                moved[name] = moved[name].index_select(dim, (order[:, None] * axis.block + entries).flatten())
+            if axis and axis.group in permutations:
+                permutation = permutations[axis.group].to(moved[name].device)
+                entries = torch.arange(axis.block, device=permutation.device)
+                moved[name] = moved[name].index_select(dim, (permutation[:, None] * axis.block + entries).flatten())
     return moved
 
 

@@ -19,6 +19,6 @@ def preferred_class(vectors: Tensor) -> Tensor:
     return torch.where((vectors != 0).any(1), vectors.argmax(1), -1)
 
 
-def share_of_same_class(a: Tensor, b: Tensor) -> float:
+def same_class_ratio(a: Tensor, b: Tensor) -> float:
     """Of the neurons; one that is silent in both networks has not changed either."""
     return torch.eq(preferred_class(a), preferred_class(b)).double().mean().item()

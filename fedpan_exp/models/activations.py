@@ -20,7 +20,7 @@ def check_layers(net: Network, layers: Sequence[str]) -> None:
 
 
 @contextmanager
-def watch(net: Network, layers: Sequence[str]) -> Iterator[dict[str, Tensor]]:
+def capture_activations(net: Network, layers: Sequence[str]) -> Iterator[dict[str, Tensor]]:
     """Layer -> its activations in the latest forward pass, as the network goes on with them (gradients and all)."""
     check_layers(net, layers)
     seen: dict[str, Tensor] = {}
@@ -40,7 +40,7 @@ def activations(net: Network, x: Tensor, layers: Sequence[str], positions: str =
     """Layer -> [neurons, samples]; a channel speaks at all positions of its map, or with its maximum there."""
     net.eval()
     parts: dict[str, list[Tensor]] = {layer: [] for layer in layers}
-    with watch(net, layers) as seen:
+    with capture_activations(net, layers) as seen:
         for batch in x.split(BATCH):
             net(batch.to(net.head.weight.dtype))
             for layer, out in seen.items():

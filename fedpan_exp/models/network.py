@@ -79,7 +79,7 @@ def norm_layer(kind: str, channels: int) -> nn.Module:
     return nn.GroupNorm(groups, channels)
 
 
-def beside_norm(kind: str, side: str = "after") -> str:
+def norm_position(kind: str, side: str = "after") -> str:
     """Where an encoding lies, in words: none, after bn, before gn8."""
     return kind if kind == "none" else f"{side} {kind}"
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from fedpan_exp.alignment.permutation_spec import PermutationSpec
-from fedpan_exp.models.network import ModelSettings, Network, Shape, beside_norm, check_norm, norm_layer
+from fedpan_exp.models.network import ModelSettings, Network, Shape, check_norm, norm_layer, norm_position
 from fedpan_exp.models.position import Pan
 from fedpan_exp.system.errors import require
 
@@ -40,7 +40,7 @@ class ResNet(Network):
         stem.describe_neurons(spec, "body.stem", None, stream)
         self.body.add_module("stem", stem)
         if pan.placement == "paper":
-            self.body.add_module("pe", pan.encode("stem", width, beside_norm(norm)))
+            self.body.add_module("pe", pan.encode("stem", width, norm_position(norm)))
         self.body.add_module("relu", nn.ReLU())
         for stage in (1, 2, 3):
             for index in range(1, blocks + 1):
@@ -67,7 +67,7 @@ class BasicBlock(nn.Module):
     def __init__(self, name: str, fan_in: int, fan_out: int, norm: str, pan: Pan):
         super().__init__()
         stride = 1 if fan_in == fan_out else 2
-        place = beside_norm(norm)
+        place = norm_position(norm)
         self.unit1 = ConvNorm(fan_in, fan_out, 3, stride, norm)
         self.pe1 = pan.encode(f"{name}.unit1", fan_out, place)
         self.relu = nn.ReLU()

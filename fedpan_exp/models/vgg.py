@@ -6,7 +6,7 @@ from torch import nn
 
 from fedpan_exp.alignment.permutation_spec import PermutationSpec
 from fedpan_exp.models.linear import Linear
-from fedpan_exp.models.network import ModelSettings, Network, Shape, beside_norm, check_norm, norm_layer
+from fedpan_exp.models.network import ModelSettings, Network, Shape, check_norm, norm_layer, norm_position
 from fedpan_exp.models.position import Pan
 from fedpan_exp.system.errors import ConfigError, require
 
@@ -49,7 +49,7 @@ class VGG(Network):
         self.permutation_spec = spec = PermutationSpec()
         channels, height, width = shape
         encodings_first = pan.placement == "authors"  # the released code: before the norm
-        place = beside_norm(norm, "before" if encodings_first else "after")
+        place = norm_position(norm, "before" if encodings_first else "after")
         before: str | None = None
         i = pools = 0
         for word in convs:

@@ -8,7 +8,7 @@ from torch import Tensor
 from fedpan_exp.alignment.matching import match_activations
 from fedpan_exp.alignment.preference import contributions
 from fedpan_exp.data import ImageTensors
-from fedpan_exp.models import activations, watch
+from fedpan_exp.models import activations, capture_activations
 from fedpan_exp.system.rng import rng
 from fedpan_exp.training import FlatParameters, LocalTrainer
 
@@ -38,7 +38,7 @@ class ActivationProbe:
         classes = net.head.out_features
         totals = {layer: torch.zeros((), device=self._net.weights.device) for layer in self.layers}
         size = self._trainer.evaluation_batch(self._sample)
-        with watch(net, self.layers) as seen:
+        with capture_activations(net, self.layers) as seen:
             for x, y in zip(self._sample.x.split(size), self._sample.y.split(size), strict=True):
                 # In eval mode a sample's score hangs on its own activations only, so one pass serves all classes.
                 scores = net(self._trainer.transform.normalize(x)).gather(1, y[:, None]).sum()

@@ -1,7 +1,7 @@
 """Probes of what neurons do: are they at the same places, and do they work for the same classes?"""
 
-from fedpan_exp.alignment.kept_ratio import share_in_place
-from fedpan_exp.alignment.preference import share_of_same_class
+from fedpan_exp.alignment.kept_ratio import kept_ratio
+from fedpan_exp.alignment.preference import same_class_ratio
 from fedpan_exp.data import Clients, ImageTensors
 from fedpan_exp.federation import Snapshot
 from fedpan_exp.probes.activation_probe import ActivationProbe
@@ -21,8 +21,8 @@ class MatchingProbe(ActivityProbe):
     def measure(self, kept: Snapshot) -> list[dict[str, float]]:
         look = self.probe
         mean = look.activations(kept.mean, "all")
-        orders = [look.match(mean, look.activations(local, "all")) for local in kept.locals]
-        return [{layer: share_in_place(order) for layer, order in each.items()} for each in orders]
+        permutations = [look.match(mean, look.activations(local, "all")) for local in kept.locals]
+        return [{layer: kept_ratio(permutation) for layer, permutation in each.items()} for each in permutations]
 
 
 class PreferenceProbe(ActivityProbe):
@@ -31,4 +31,4 @@ class PreferenceProbe(ActivityProbe):
     def measure(self, kept: Snapshot) -> list[dict[str, float]]:
         mean = self.probe.preferences(kept.mean)
         vectors = [self.probe.preferences(local) for local in kept.locals]
-        return [{layer: share_of_same_class(mean[layer], each[layer]) for layer in mean} for each in vectors]
+        return [{layer: same_class_ratio(mean[layer], each[layer]) for layer in mean} for each in vectors]

@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 
 from fedpan_exp.config import Experiment
-from fedpan_exp.studies.centralized import Central, checkpoint_of, hold, make_site, train_network
+from fedpan_exp.studies.centralized import CentralizedStudy, checkpoint_path, hold, set_up_centralized, train_network
 from fedpan_exp.studies.setup import accuracies
 from fedpan_exp.system.console import warn
 from fedpan_exp.system.signals import Stop
@@ -13,13 +13,13 @@ from fedpan_exp.training import Begun, EvalResult, begun
 
 
 @dataclass
-class Centralize(Central):
+class Centralize(CentralizedStudy):
     name: str = "centralize"
 
     def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
-        site = make_site(experiment)
+        site = set_up_centralized(experiment)
         hold(experiment, record)
-        path = checkpoint_of(record)
+        path = checkpoint_path(record)
         earlier = begun(path)
         if earlier.records > record.position:
             warn(f"the checkpoint {path} is passed over: records that belong to it are missing")

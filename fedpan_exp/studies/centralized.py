@@ -26,7 +26,7 @@ ADAM_LR = 3e-4  # the paper's
 
 
 @dataclass
-class Central(Study):
+class CentralizedStudy(Study):
     """How a network is trained without a federation."""
 
     epochs: int = 30
@@ -53,7 +53,7 @@ class Central(Study):
 
 
 @dataclass
-class Site:
+class CentralizedSetup:
     """All that training and testing at one place takes; networks are tested in a twin, by their state."""
 
     experiment: Experiment
@@ -78,17 +78,17 @@ class Site:
         return torch.cat([self.judge.net(self.judge.transform.normalize(x)) for x in batches])
 
 
-def make_site(experiment: Experiment, parts: int = 1) -> Site:
+def set_up_centralized(experiment: Experiment, parts: int = 1) -> CentralizedSetup:
     twin = experiment.network()
     describe_network(experiment, twin)
     data = load(experiment)
     judge = make_trainer(experiment, twin)
-    order = torch.randperm(len(data.train), generator=rng(experiment.seed, "parts"))
+    permutation = torch.randperm(len(data.train), generator=rng(experiment.seed, "parts"))
     device, B = judge.fabric.device, experiment.study.B
-    clients = Clients(data.train.to(device), judge.transform, order.tensor_split(parts), 0.0, experiment.seed)
+    clients = Clients(data.train.to(device), judge.transform, permutation.tensor_split(parts), 0.0, experiment.seed)
     if judge.has_batch_norm and any(len(part) % B == 1 for part in clients.train):
         warn("the last batch of an epoch has one sample; it is skipped, because of BatchNorm")
-    return Site(experiment, clients, data.test.to(device), judge)
+    return CentralizedSetup(experiment, clients, data.test.to(device), judge)
 
 
 def hold(experiment: Experiment, record: Record) -> None:
@@ -97,12 +97,12 @@ def hold(experiment: Experiment, record: Record) -> None:
         shutil.rmtree(record.folder / CHECKPOINT, ignore_errors=True)
 
 
-def checkpoint_of(record: Record, k: int = 0) -> Path:
+def checkpoint_path(record: Record, k: int = 0) -> Path:
     return record.folder / CHECKPOINT / f"net{k}.safetensors"
 
 
 def train_network(
-    site: Site,
+    site: CentralizedSetup,
     record: Record,
     stop: Stop,
     k: int = 0,
@@ -110,7 +110,7 @@ def train_network(
 ) -> dict[str, Tensor]:
     """A network of its own on the k-th part of the data, tested after every epoch, which `note` hears of."""
     experiment, settings = site.experiment, site.experiment.study
-    training, path = settings.training(experiment.training), checkpoint_of(record, k)
+    training, path = settings.training(experiment.training), checkpoint_path(record, k)
     net = experiment.network()
     if k:
         authors_init(net, rng(experiment.seed, "weights", k))

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from fedpan_exp.alignment.fusion import interpolate, sinkhorn, transport, weights_of_neurons
+from fedpan_exp.alignment.fusion import interpolate, neuron_weights, sinkhorn, transport
 from fedpan_exp.alignment.matching import assign, distances, match_weights
 from fedpan_exp.alignment.permutation_spec import permute
 from fedpan_exp.config import Experiment
 from fedpan_exp.models import POSITIONS, activations
-from fedpan_exp.studies.centralized import Central, Site, hold, make_site, train_network
+from fedpan_exp.studies.centralized import CentralizedSetup, CentralizedStudy, hold, set_up_centralized, train_network
 from fedpan_exp.system.console import progress_bar
 from fedpan_exp.system.errors import require, require_choice
 from fedpan_exp.system.rng import rng
@@ -21,7 +21,7 @@ State = dict[str, Tensor]
 
 
 @dataclass
-class Fusion(Central):
+class Fusion(CentralizedStudy):
     """(1 - mu) A + mu B, of two networks trained on a half of the data each: Avg, and OT+Avg with B aligned to A."""
 
     name: str = "fusion"
@@ -43,7 +43,7 @@ class Fusion(Central):
         require(self.epsilon > 0, "study.epsilon", "above 0", self.epsilon)
 
     def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
-        site = make_site(experiment, parts=2)
+        site = set_up_centralized(experiment, parts=2)
         images = len(site.clients.images)
         require(self.samples <= images, "study.samples", f"at most {images:,}, as many as there are", self.samples)
         hold(experiment, record)
@@ -65,29 +65,29 @@ class Fusion(Central):
         middle = found[min(found, key=lambda mu: abs(mu - 0.5))]
         record.summarise({"summary/avg_middle": middle["avg_acc"], "summary/ot_middle": middle["ot_acc"]})
 
-    def align(self, site: Site, a: State, b: State) -> State:
+    def align(self, site: CentralizedSetup, a: State, b: State) -> State:
         """b with its neurons where a has theirs."""
         spec, seed = site.twin.permutation_spec, site.experiment.seed
         costs: dict[str, Tensor] = {}  # between a's neurons and those that b will have in their places
         if self.by == "weights":
-            orders = match_weights(a, b, spec, rng(seed, "matching"))
-            matched = permute(b, spec, orders)
+            permutations = match_weights(a, b, spec, rng(seed, "matching"))
+            matched = permute(b, spec, permutations)
             for group in spec.sizes:
-                costs[group] = distances(*(weights_of_neurons(state, spec, group) for state in (a, matched)))
+                costs[group] = distances(*(neuron_weights(state, spec, group) for state in (a, matched)))
         else:
-            images, orders = site.clients.images, {}
+            images, permutations = site.clients.images, {}
             drawn = torch.randperm(len(images), generator=rng(seed, "aligned on"))[: self.samples]
             x = site.judge.transform.normalize(images.x[drawn.to(images.x.device)])
             for group in spec.sizes:  # one at a time: the maps of all layers together may be too large
                 apart = distances(*(self._activations(site, state, x, group) for state in (a, b)))
-                orders[group] = assign(-apart, spec.sections[group])
-                costs[group] = apart[:, orders[group].to(apart.device)]
-            matched = permute(b, spec, orders)
+                permutations[group] = assign(-apart, spec.sections[group])
+                costs[group] = apart[:, permutations[group].to(apart.device)]
+            matched = permute(b, spec, permutations)
         if self.transport == "hard":
             return matched
         plans = {group: sinkhorn(cost, self.epsilon, spec.sections[group]) for group, cost in costs.items()}
         return transport(matched, spec, plans)
 
-    def _activations(self, site: Site, state: State, x: Tensor, group: str) -> Tensor:
+    def _activations(self, site: CentralizedSetup, state: State, x: Tensor, group: str) -> Tensor:
         site.twin.load_state_dict(state)
         return activations(site.twin, x, [group], self.positions)[group]

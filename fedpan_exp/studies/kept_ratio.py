@@ -5,10 +5,10 @@ from typing import ClassVar
 
 from torch import Generator, Tensor
 
-from fedpan_exp.alignment.kept_ratio import accumulated_order, share_in_place
-from fedpan_exp.alignment.shuffle import shuffled_order
+from fedpan_exp.alignment.kept_ratio import accumulated_permutation, kept_ratio
+from fedpan_exp.alignment.shuffle import sample_permutation
 from fedpan_exp.config import Experiment
-from fedpan_exp.studies.repeats import summed_up
+from fedpan_exp.studies.repeats import mean_and_deviation
 from fedpan_exp.studies.study import Study
 from fedpan_exp.system.atomic_io import write_json
 from fedpan_exp.system.console import progress_bar
@@ -43,15 +43,15 @@ class KeptRatio(Study):
     def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
         record.start()
         seed = experiment.seed
-        order = shuffled_order(self.neurons, VISITS_P_SF, rng(seed, "permutation matrix"))
-        write_json(record.folder / "order.json", {"P_sf": VISITS_P_SF, "order": order.tolist()})
+        permutation = sample_permutation(self.neurons, VISITS_P_SF, rng(seed, "permutation matrix"))
+        write_json(record.folder / "order.json", {"P_sf": VISITS_P_SF, "order": permutation.tolist()})
         shuffles = [{"P_sf": P_sf} for P_sf in self.P_sf]
         visits = [{"N_sf": N_sf, "P_sf": VISITS_P_SF} for N_sf in self.N_sf]
         summary = {}
         with progress_bar("kept_ratio", len(shuffles) + len(visits)) as progress:
             for row, at in enumerate(progress.track([*shuffles, *visits]), start=1):
                 draws = rng(seed, "shuffles", str(at))
-                kept = summed_up("kept", [share_in_place(self._order(draws, **at)) for _ in range(self.repeats)])
+                kept = mean_and_deviation("kept", [kept_ratio(self._order(draws, **at)) for _ in range(self.repeats)])
                 record.write(row, {**at, **kept})
                 if "N_sf" in at:
                     summary[f"summary/kept_N_sf_{at['N_sf']:g}"] = kept["kept"]
@@ -59,5 +59,5 @@ class KeptRatio(Study):
 
     def _order(self, draws: Generator, P_sf: float, N_sf: float | None = None) -> Tensor:
         if N_sf is None:
-            return shuffled_order(self.neurons, P_sf, draws)
-        return accumulated_order(self.neurons, P_sf, N_sf, self.steps, draws)
+            return sample_permutation(self.neurons, P_sf, draws)
+        return accumulated_permutation(self.neurons, P_sf, N_sf, self.steps, draws)

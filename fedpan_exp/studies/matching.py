@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from fedpan_exp.alignment.kept_ratio import share_in_place
+from fedpan_exp.alignment.kept_ratio import kept_ratio
 from fedpan_exp.alignment.matching import match_weights
 from fedpan_exp.models import POSITIONS
 from fedpan_exp.probes.activation_probe import ActivationProbe
@@ -39,13 +39,13 @@ class Matching(Comparison):
         record: Record,
     ) -> dict[str, float]:
         if self.by == "weights":
-            orders = match_by_weights(global_model, local_model, world)
+            permutations = match_by_weights(global_model, local_model, world)
         else:
             ours, theirs = (probe.activations(model, self.positions) for model in (global_model, local_model))
-            orders = probe.match(ours, theirs)
-        wanted = {layer: orders[layer].tolist() for layer in probe.layers}
+            permutations = probe.match(ours, theirs)
+        wanted = {layer: permutations[layer].tolist() for layer in probe.layers}
         write_json(record.folder / "matching.json", wanted)
-        return {layer: share_in_place(orders[layer]) for layer in wanted}
+        return {layer: kept_ratio(permutations[layer]) for layer in wanted}
 
 
 def match_by_weights(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from safetensors.torch import save_file
 
-from fedpan_exp.alignment.preference import share_of_same_class
+from fedpan_exp.alignment.preference import same_class_ratio
 from fedpan_exp.probes.activation_probe import ActivationProbe
 from fedpan_exp.studies.comparison import Comparison
 from fedpan_exp.studies.setup import FederatedSetup
@@ -29,4 +29,4 @@ class Preference(Comparison):
         vectors = {f"global/{layer}": vector.cpu().contiguous() for layer, vector in ours.items()}
         vectors |= {f"local/{layer}": vector.cpu().contiguous() for layer, vector in theirs.items()}
         atomic_write(record.folder / "preference.safetensors", lambda path: save_file(vectors, path))
-        return {layer: share_of_same_class(ours[layer], theirs[layer]) for layer in ours}
+        return {layer: same_class_ratio(ours[layer], theirs[layer]) for layer in ours}

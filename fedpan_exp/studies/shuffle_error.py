@@ -9,11 +9,11 @@ import torch
 from torch.func import functional_call
 
 from fedpan_exp.alignment.permutation_spec import permute
-from fedpan_exp.alignment.shuffle import shuffled_orders
+from fedpan_exp.alignment.shuffle import sample_permutations
 from fedpan_exp.alignment.shuffle_error import shuffle_error
 from fedpan_exp.config import Experiment
 from fedpan_exp.models import ENCODINGS, Pan, authors_init, he_init
-from fedpan_exp.studies.repeats import summed_up
+from fedpan_exp.studies.repeats import mean_and_deviation
 from fedpan_exp.studies.study import Study
 from fedpan_exp.system.console import print_status, progress_bar
 from fedpan_exp.system.errors import require, require_choice, require_each
@@ -57,10 +57,10 @@ class ShuffleError(Study):
         INITIALISATIONS[self.initialisation](net, rng(seed, "weights"))
         state = net.to(device).state_dict()
         x = torch.randn(self.samples, *experiment.dataset.shape, generator=rng(seed, "random input")).to(device)
-        orders = [
-            shuffled_orders(net.permutation_spec, self.P_sf, rng(seed, "shuffle", i)) for i in range(self.repeats)
+        permutations = [
+            sample_permutations(net.permutation_spec, self.P_sf, rng(seed, "shuffle", i)) for i in range(self.repeats)
         ]
-        shuffled = [permute(state, net.permutation_spec, order) for order in orders]
+        shuffled = [permute(state, net.permutation_spec, permutation) for permutation in permutations]
         plain = functional_call(net.eval(), state, x)
         print_status(
             "output", f"of the plain network: {(plain.norm(dim=1) / plain.shape[1]).mean():.3g}, as the error counts"
@@ -76,7 +76,7 @@ class ShuffleError(Study):
                 aware = experiment.build(Pan(**at, encoding=self.encoding)).to(device).eval()  # BatchNorm, too
                 before = functional_call(aware, state, x)
                 errors = [shuffle_error(functional_call(aware, moved, x), before) for moved in shuffled]
-                records.append({**at, **summed_up("error", errors)})
+                records.append({**at, **mean_and_deviation("error", errors)})
                 record.write(row, records[-1])
                 record.heartbeat()
                 progress.describe(f"{at['mode']} A={at['A']:g} T={at['T']:g}  error {records[-1]['error']:.3g}")

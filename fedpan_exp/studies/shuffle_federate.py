@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from fedpan_exp.alignment.permutation_spec import permute
-from fedpan_exp.alignment.shuffle import shuffled_orders
+from fedpan_exp.alignment.shuffle import sample_permutations
 from fedpan_exp.config import Experiment
 from fedpan_exp.data import Batch, Clients
 from fedpan_exp.studies.federate import Federate, run_federated
@@ -62,7 +62,7 @@ def shuffle(trainer: LocalTrainer, P_sf: float, generator: torch.Generator) -> N
     server averages by position, and a misplaced neuron is one that it and they take for another.
     """
     net = trainer.net.net
-    orders = shuffled_orders(net.permutation_spec, P_sf, generator)
+    permutations = sample_permutations(net.permutation_spec, P_sf, generator)
     for tensors in (net.state_dict(), trainer.momenta()):
-        for name, moved in permute(tensors, net.permutation_spec, orders).items():
+        for name, moved in permute(tensors, net.permutation_spec, permutations).items():
             tensors[name].copy_(moved)

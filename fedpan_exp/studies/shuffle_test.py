@@ -7,12 +7,12 @@ from statistics import fmean
 from torch import Tensor
 
 from fedpan_exp.alignment.permutation_spec import permute
-from fedpan_exp.alignment.shuffle import shuffled_orders
+from fedpan_exp.alignment.shuffle import sample_permutations
 from fedpan_exp.alignment.shuffle_error import shuffle_error
 from fedpan_exp.config import Experiment
-from fedpan_exp.studies.centralized import Central, hold, make_site, train_network
-from fedpan_exp.studies.repeats import summed_up
-from fedpan_exp.studies.weights import weights_of
+from fedpan_exp.studies.centralized import CentralizedStudy, hold, set_up_centralized, train_network
+from fedpan_exp.studies.repeats import mean_and_deviation
+from fedpan_exp.studies.weights import load_run_weights
 from fedpan_exp.system.console import print_status, progress_bar
 from fedpan_exp.system.errors import require
 from fedpan_exp.system.rng import rng
@@ -21,7 +21,7 @@ from fedpan_exp.tracking.record import Record
 
 
 @dataclass
-class ShuffleTest(Central):
+class ShuffleTest(CentralizedStudy):
     """Accuracy and shuffle error on the test set against P_sf."""
 
     name: str = "shuffle_test"
@@ -36,9 +36,9 @@ class ShuffleTest(Central):
         require(self.repeats >= 1, "study.repeats", "at least 1", self.repeats)
 
     def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
-        site = make_site(experiment)
+        site = set_up_centralized(experiment)
         spec = site.twin.permutation_spec
-        given = weights_of(Path(self.weights), record.settings, site.twin) if self.weights else None
+        given = load_run_weights(Path(self.weights), record.settings, site.twin) if self.weights else None
         hold(experiment, record)
         record.start()
         state = given or train_network(site, record, stop)
@@ -53,12 +53,12 @@ class ShuffleTest(Central):
             for number, P_sf in enumerate(self.P_sf, start=1):
                 accuracies, errors = [], []
                 for repeat in progress.track(stop.interruptible(range(self.repeats))):
-                    orders = shuffled_orders(spec, P_sf, rng(experiment.seed, "shuffle", repeat))
-                    shuffled = site.logits(permute(state, spec, orders))
+                    permutations = sample_permutations(spec, P_sf, rng(experiment.seed, "shuffle", repeat))
+                    shuffled = site.logits(permute(state, spec, permutations))
                     accuracies.append(_accuracy(shuffled, site.test.y))
                     errors.append(shuffle_error(shuffled, outputs))
                     record.heartbeat()
-                found = {**summed_up("test_acc", accuracies), "error": fmean(errors)}
+                found = {**mean_and_deviation("test_acc", accuracies), "error": fmean(errors)}
                 record.write(number, {"P_sf": P_sf, **found})
                 progress.describe(f"P_sf {P_sf:g}  accuracy {found['test_acc']:.2%}  error {found['error']:.4g}")
 

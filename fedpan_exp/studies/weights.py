@@ -14,7 +14,7 @@ from fedpan_exp.system.errors import ConfigError, first_line
 from fedpan_exp.tracking.identity import is_off
 
 
-def weights_of(folder: Path, settings: Mapping[str, Any], net: Network) -> dict[str, Tensor]:
+def load_run_weights(folder: Path, settings: Mapping[str, Any], net: Network) -> dict[str, Tensor]:
     """Of the run in `folder`, for `net`, which `settings` describe."""
     try:
         theirs = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))

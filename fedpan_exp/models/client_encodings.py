@@ -11,13 +11,13 @@ from fedpan_exp.system.rng import rng
 
 
 @contextmanager
-def own_encodings(net: nn.Module, seed: int, k: int) -> Iterator[None]:
+def use_client_encodings(net: nn.Module, seed: int, k: int) -> Iterator[None]:
     """While it lasts, client k's values are in the place of the shared ones, the same ones at each of its visits."""
     owned = [encoding for encoding in encodings(net) if encoding.own > 0 and not encoding.neutral]
     shared = [encoding.values for encoding in owned]
     for encoding, values in zip(owned, shared, strict=True):
-        order = own_order(encoding.neurons, encoding.own, rng(seed, "encoding", k, encoding.layer))
-        encoding.values = values[order.to(values.device)]
+        permutation = client_permutation(encoding.neurons, encoding.own, rng(seed, "encoding", k, encoding.layer))
+        encoding.values = values[permutation.to(values.device)]
     try:
         yield
     finally:
@@ -25,10 +25,10 @@ def own_encodings(net: nn.Module, seed: int, k: int) -> Iterator[None]:
             encoding.values = values
 
 
-def own_order(neurons: int, share: float, generator: torch.Generator) -> Tensor:
+def client_permutation(neurons: int, share: float, generator: torch.Generator) -> Tensor:
     """A share of the positions, drawn, exchange their values among themselves; whatever the encoding, all its values
     are there."""
     drawn = torch.randperm(neurons, generator=generator)[: round(share * neurons)]
-    order = torch.arange(neurons)
-    order[drawn] = drawn[torch.randperm(len(drawn), generator=generator)]
-    return order
+    permutation = torch.arange(neurons)
+    permutation[drawn] = drawn[torch.randperm(len(drawn), generator=generator)]
+    return permutation

@@ -8,7 +8,7 @@ import torch
 from conftest import clients_of, random_images, trainer_of
 from fedpan_exp.algorithms import FedAvg
 from fedpan_exp.federation import Scene, federate
-from fedpan_exp.models import Pan, encodings, own_encodings
+from fedpan_exp.models import Pan, encodings, use_client_encodings
 from fedpan_exp.models.mlp import MLP
 
 SHARED = {"mode": "mul", "A": 0.5}
@@ -26,11 +26,11 @@ def values(net) -> list[torch.Tensor]:
 def test_a_visit_exchanges_a_share_of_the_values_and_puts_them_back(changes, moved):
     net = net_of(**changes)
     shared = values(net)
-    with own_encodings(net, seed=0, k=3):
+    with use_client_encodings(net, seed=0, k=3):
         own = values(net)
-    with own_encodings(net, seed=0, k=3):
+    with use_client_encodings(net, seed=0, k=3):
         assert all(map(torch.equal, values(net), own))  # the same at each visit
-    with own_encodings(net, seed=0, k=4):
+    with use_client_encodings(net, seed=0, k=4):
         assert any(map(torch.equal, values(net), own)) == (moved == 0)
     assert all(map(torch.equal, values(net), shared))
     for mine, common in zip(own, shared, strict=True):
@@ -43,7 +43,7 @@ def test_a_visit_exchanges_a_share_of_the_values_and_puts_them_back(changes, mov
 def test_an_error_during_a_visit_leaves_the_shared_encoding():
     net = net_of(per_client="own")
     shared = values(net)
-    with pytest.raises(ZeroDivisionError), own_encodings(net, seed=0, k=3):
+    with pytest.raises(ZeroDivisionError), use_client_encodings(net, seed=0, k=3):
         _ = 1 / 0
     assert all(map(torch.equal, values(net), shared))
 
@@ -59,7 +59,7 @@ def test_a_round_is_that_of_clients_with_permuted_encodings():
     for k in (0, 1):
         alone = trainer_of(net_of())
         alone.net.weights.copy_(start)
-        with own_encodings(trainer.net.net, seed=0, k=k):
+        with use_client_encodings(trainer.net.net, seed=0, k=k):
             for mine, theirs in zip(encodings(alone.net.net), encodings(trainer.net.net), strict=True):
                 mine.values = theirs.values
         loss = lambda x, y, net=alone.net: torch.nn.functional.cross_entropy(net(x), y)  # noqa: E731
