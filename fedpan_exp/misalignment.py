@@ -121,7 +121,7 @@ def show(made: list[Scale], folder: Path) -> None:
             words = ("no seed in common with the curve", "")
             if seeds:
                 reading = scale.read(misplaced, alpha)
-                words = _share(reading.share, misplaced), _interval(reading, misplaced)
+                words = _share(reading.ratio, misplaced), _interval(reading, misplaced)
             rows.append((scale.title, f"{alpha:g}", f"{_mean(scale.others[alpha]):.2%}", *words, str(len(seeds))))
     if console.is_terminal:
         table = Table(*COLUMNS, box=None, padding=(0, 2, 0, 0))

@@ -1,4 +1,4 @@
-"""One file per family of networks; the settings dataclass of each is its config schema and builds it."""
+"""Models: one file per family, with a settings dataclass that is the config schema and builds the network."""
 
 from fedpan_exp.models.activations import POSITIONS, activations, capture_activations, check_layers
 from fedpan_exp.models.client_encodings import use_client_encodings

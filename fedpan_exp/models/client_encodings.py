@@ -1,4 +1,4 @@
-"""Encodings of a client's own: the paper's idea for personalization, which it leaves for future work."""
+"""Position encodings per client: the paper's idea for personalization, which it leaves to future work."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,23 +12,23 @@ from fedpan_exp.system.rng import rng
 
 @contextmanager
 def use_client_encodings(net: nn.Module, seed: int, k: int) -> Iterator[None]:
-    """While it lasts, client k's values are in the place of the shared ones, the same ones at each of its visits."""
-    owned = [encoding for encoding in encodings(net) if encoding.own > 0 and not encoding.neutral]
-    shared = [encoding.values for encoding in owned]
-    for encoding, values in zip(owned, shared, strict=True):
-        permutation = client_permutation(encoding.neurons, encoding.own, rng(seed, "encoding", k, encoding.layer))
+    """Replace the shared values by client k's, which are the same in every round; restore them on exit."""
+    replaced = [encoding for encoding in encodings(net) if encoding.client_fraction > 0 and not encoding.neutral]
+    shared = [encoding.values for encoding in replaced]
+    for encoding, values in zip(replaced, shared, strict=True):
+        generator = rng(seed, "encoding", k, encoding.layer)
+        permutation = client_permutation(encoding.neurons, encoding.client_fraction, generator)
         encoding.values = values[permutation.to(values.device)]
     try:
         yield
     finally:
-        for encoding, values in zip(owned, shared, strict=True):
+        for encoding, values in zip(replaced, shared, strict=True):
             encoding.values = values
 
 
-def client_permutation(neurons: int, share: float, generator: torch.Generator) -> Tensor:
-    """A share of the positions, drawn, exchange their values among themselves; whatever the encoding, all its values
-    are there."""
-    drawn = torch.randperm(neurons, generator=generator)[: round(share * neurons)]
+def client_permutation(neurons: int, fraction: float, generator: torch.Generator) -> Tensor:
+    """Permute a random fraction of the positions among themselves, so that the set of values stays the same."""
+    drawn = torch.randperm(neurons, generator=generator)[: round(fraction * neurons)]
     permutation = torch.arange(neurons)
     permutation[drawn] = drawn[torch.randperm(len(drawn), generator=generator)]
     return permutation

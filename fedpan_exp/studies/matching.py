@@ -1,4 +1,4 @@
-"""Are neurons at the same coordinates still the same neurons? Optimal assignment, global against local model."""
+"""Do neurons keep their position? Optimal assignment between the global and a local model."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ from fedpan_exp.training import FlatParameters
 class Matching(Comparison):
     name: str = "matching"
     by: str = "activations"
-    positions: str = "all"  # of a channel's map: all of them, or the maximum
+    positions: str = "all"  # of a feature map: all, or only the maximum
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -43,9 +43,9 @@ class Matching(Comparison):
         else:
             ours, theirs = (probe.activations(model, self.positions) for model in (global_model, local_model))
             permutations = probe.match(ours, theirs)
-        wanted = {layer: permutations[layer].tolist() for layer in probe.layers}
-        write_json(record.folder / "matching.json", wanted)
-        return {layer: kept_ratio(permutations[layer]) for layer in wanted}
+        assignments = {layer: permutations[layer].tolist() for layer in probe.layers}
+        write_json(record.folder / "matching.json", assignments)
+        return {layer: kept_ratio(permutations[layer]) for layer in assignments}
 
 
 def match_by_weights(

@@ -1,4 +1,4 @@
-"""Do neurons at the same coordinates work for the same classes? Preference vectors, global against local model."""
+"""Do neurons at the same position prefer the same class? Preference vectors of the global and a local model."""
 
 from dataclasses import dataclass
 

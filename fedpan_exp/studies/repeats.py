@@ -1,4 +1,4 @@
-"""A measurement repeated with other draws: its mean, and how far single ones lie from it."""
+"""Mean and standard deviation of repeated measurements."""
 
 from collections.abc import Sequence
 from statistics import fmean, stdev

@@ -1,4 +1,4 @@
-"""How much do misplaced neurons cost? Federated training whose clients shuffle their neurons (Algorithm 2)."""
+"""What do misplaced neurons cost? Federated training with shuffled neurons at the clients (Algorithm 2)."""
 
 import math
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from fedpan_exp.training import LocalTrainer
 
 @dataclass
 class ShuffleFederate(Federate):
-    """Each client's network is shuffled N_sf times a visit, in expectation."""
+    """Shuffles each client's network N_sf times per round in expectation."""
 
     name: str = "shuffle_federate"
     N_sf: float = 0.2
@@ -38,14 +38,14 @@ class ShuffleFederate(Federate):
 
 
 class ShufflingClients(Clients):
-    """Clients like any other, but before a batch is trained on, the neurons may change places."""
+    """Clients whose neurons may be shuffled before each training batch."""
 
     def __init__(self, clients: Clients, trainer: LocalTrainer, N_sf: float, P_sf: float):
         vars(self).update(vars(clients))  # the same data
         self.trainer, self.N_sf, self.P_sf = trainer, N_sf, P_sf
 
     def batches(self, k: int, round_idx: int, E: int, B: int, skip_single: bool = False) -> Iterator[Batch]:
-        """With probability N_sf / r_k, r_k the steps of the visit; so at most once a step."""
+        """Shuffle with probability N_sf / r_k before each of the r_k steps, so at most once per step."""
         generator = rng(self.seed, "shuffle", round_idx, k)
         r_k = E * math.ceil(self.samples(k) / B)
         for batch in super().batches(k, round_idx, E, B, skip_single):
@@ -56,10 +56,10 @@ class ShufflingClients(Clients):
 
 @torch.no_grad()
 def shuffle(trainer: LocalTrainer, P_sf: float, generator: torch.Generator) -> None:
-    """Neurons move with their weights, norm statistics and momentum.
+    """Permute neurons together with their weights, norm statistics and momentum.
 
-    What belongs to positions stays: encodings, FedProx's anchor, Scaffold's controls, MOON's reference models. The
-    server averages by position, and a misplaced neuron is one that it and they take for another.
+    What belongs to positions is not permuted: encodings, FedProx's anchor, Scaffold's control variates and MOON's
+    reference models. The server averages by position, so that a shuffled neuron is averaged with other neurons.
     """
     net = trainer.net.net
     permutations = sample_permutations(net.permutation_spec, P_sf, generator)
