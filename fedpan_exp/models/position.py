@@ -49,7 +49,7 @@ class PositionEncoding(nn.Module):
     """
 
     values: Tensor
-    client_fraction: float = 0.0  # of the values, which each client permutes in its own way
+    client_fraction: float = 0.0  # fraction of the values that each client permutes
 
     def __init__(
         self, layer: str, neurons: int, mode: str, A: float, T: float, encoding: str = "sine", norm: str = "none"
