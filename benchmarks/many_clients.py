@@ -17,12 +17,12 @@ def ratio_of_rounds(repeats: int = 100) -> float:
     """Time of a round among many, over that among few."""
     setting = config.experiment(f"fl_scene.K={MANY}", "fl_scene.partition=iid", "model.width=64", "ranks=1")
     with quietly():
-        world = set_up(setting)
-    few = Clients(world.clients.images, world.clients.transform, world.split.parts[:FEW], 0.0, setting.seed)
+        setup = set_up(setting)
+    few = Clients(setup.clients.images, setup.clients.transform, setup.split.parts[:FEW], 0.0, setting.seed)
     runs = {}
-    for clients in (few, world.clients):
+    for clients in (few, setup.clients):
         scene = replace(setting.fl_scene, K=len(clients), R=INVITED / len(clients), H=repeats + 1)
-        runs[len(clients)] = federate(replace(make_task(setting, world), clients=clients, scene=scene))
+        runs[len(clients)] = federate(replace(make_task(setting, setup), clients=clients, scene=scene))
     seconds: dict[int, list[float]] = {K: [] for K in runs}
     for _ in range(repeats + 1):
         for K, run in runs.items():

@@ -8,7 +8,7 @@ from benchmarks.work import Work, work_of
 from fedpan_exp import config
 from fedpan_exp.config import Experiment
 from fedpan_exp.studies import STUDIES
-from fedpan_exp.studies.centralized import Central
+from fedpan_exp.studies.centralized import CentralizedStudy
 from fedpan_exp.studies.federate import Federate
 from fedpan_exp.studies.fusion import Fusion
 from fedpan_exp.sweeping.grids import expand
@@ -56,7 +56,7 @@ def cost_of(experiment: Experiment) -> Cost:
         rounds, visits = scene.H, scene.H * scene.cohort_size(K)
         steps: float = visits * scene.E * ceil(train / K / scene.B)
         samples, tests = visits * visit, sum(map(experiment.evaluates, range(1, rounds + 1)))
-    elif isinstance(study, Central):
+    elif isinstance(study, CentralizedStudy):
         rounds = study.epochs * (2 if isinstance(study, Fusion) else 1)
         samples, tests = study.epochs * train, rounds
         steps = samples / study.B
@@ -102,7 +102,7 @@ def main() -> None:
     kinds: dict[str, list[Cost]] = {}
     for job in runs.values():
         e = job.experiment
-        trains = isinstance(e.study, Federate | Central)
+        trains = isinstance(e.study, Federate | CentralizedStudy)
         kind = f"{e.study.name}, {e.dataset.name}, {e.model.name}" if trains else e.study.name
         kinds.setdefault(kind, []).append(cost_of(e))
     for kind, costs in sorted(kinds.items(), key=lambda item: -Cost.over(item[1]).seconds):

@@ -83,11 +83,11 @@ def measure(ranks: tuple[int, ...]) -> list[Point]:
             *overrides, f"fl_scene.H={ROUNDS}", "fl_scene.E=1", "fl_scene.partition=iid", "fabric.accelerator=cpu"
         )
         with quietly():
-            world = set_up(setting)
+            setup = set_up(setting)
         work = work_of(setting)
         for clients, number in product(cohort_size, ranks):
-            scene = replace(setting.fl_scene, R=clients / len(world.clients))
-            task = replace(make_task(setting, world), scene=scene)
+            scene = replace(setting.fl_scene, R=clients / len(setup.clients))
+            task = replace(make_task(setting, setup), scene=scene)
             run = federate(task, make_executor(task, number))
             rounds = [(this.seconds, this.metrics()) for this in run]
             seconds, metrics = min(rounds[1:], key=lambda pair: pair[0])

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from fedpan_exp.alignment.misalignment import Reading, misplaced_share, read
+from fedpan_exp.alignment.misalignment import Reading, misplaced_ratio, read
 from fedpan_exp.report.misalignment import Panel, draw
 from fedpan_exp.system.console import console, errors
 from fedpan_exp.system.errors import UserError
@@ -45,7 +45,7 @@ class Scale:
 
     def misplaced(self) -> list[float]:
         simulate = (NEURONS, STEPS, REPEATS)
-        return [misplaced_share(N_sf, self.P_sf, *simulate, rng(0, "thermometer")) for N_sf in self.shuffled]
+        return [misplaced_ratio(N_sf, self.P_sf, *simulate, rng(0, "thermometer")) for N_sf in self.shuffled]
 
     def seeds(self, alpha: float) -> list[int]:
         """That all of the curve has, too."""
@@ -121,7 +121,7 @@ def show(made: list[Scale], folder: Path) -> None:
             words = ("no seed in common with the curve", "")
             if seeds:
                 reading = scale.read(misplaced, alpha)
-                words = _share(reading.share, misplaced), _interval(reading, misplaced)
+                words = _share(reading.ratio, misplaced), _interval(reading, misplaced)
             rows.append((scale.title, f"{alpha:g}", f"{_mean(scale.others[alpha]):.2%}", *words, str(len(seeds))))
     if console.is_terminal:
         table = Table(*COLUMNS, box=None, padding=(0, 2, 0, 0))

@@ -1,4 +1,4 @@
-"""Every network of the house, as tests of its symmetry take it."""
+"""All networks of the package, for tests of their permutation symmetry."""
 
 from functools import cache
 
@@ -16,11 +16,11 @@ NETWORKS = [
 ]
 
 
-def network(model: str, norm: str | None, *words: str) -> Network:
-    """In double precision, in the mode of evaluation."""
+def network(model: str, norm: str | None, *overrides: str) -> Network:
+    """In double precision and eval mode, with biases and norm layers that differ between neurons."""
     norms = [f"model.norm={norm}"] if norm else []
-    net = experiment("dataset=cifar10", f"model={model}", *norms, *words).network().double().eval()
-    g = rng(0, "a trained look")  # biases and norm layers as they are after training: not all alike
+    net = experiment("dataset=cifar10", f"model={model}", *norms, *overrides).network().double().eval()
+    g = rng(0, "a trained look")
     for name, tensor in net.state_dict().items():
         if tensor.dim() == 1:
             noise = torch.rand(tensor.shape, generator=g, dtype=torch.float64)
@@ -30,11 +30,11 @@ def network(model: str, norm: str | None, *words: str) -> Network:
 
 @cache
 def narrow(model: str) -> tuple[str, ...]:
-    """Settings that leave a network its depth and an eighth of its width or so: for what takes long."""
+    """Overrides that reduce the width to about an eighth and keep the depth, for slow tests."""
     settings = experiment("dataset=cifar10", f"model={model}").model
     if model == "mlp":
         return ("model.width=64",)
     if model == "resnet20":
         return ("model.width=16",)
-    widths = (word if word == "M" else str(max(16, int(word) // 8)) for word in settings.convs.split())
+    widths = (token if token == "M" else str(max(16, int(token) // 8)) for token in settings.convs.split())
     return f"model.convs='{' '.join(widths)}'", f"model.hidden={[width // 8 for width in settings.hidden]}"

@@ -1,19 +1,19 @@
-"""What neurons say: the right values, of the right layer, for every network of the house."""
+"""Activations: the right values of the right layer, for every network."""
 
 import pytest
 import torch
 from networks import NETWORKS, narrow, network
 
 from fedpan_exp.alignment.permutation_spec import permute
-from fedpan_exp.alignment.shuffle import shuffled_orders
-from fedpan_exp.models import activations, watch
+from fedpan_exp.alignment.shuffle import sample_permutations
+from fedpan_exp.models import activations, capture_activations
 from fedpan_exp.system.errors import ConfigError
 from fedpan_exp.system.rng import rng
 
 X = torch.randn(3, 3, 32, 32, generator=rng(0, "input"), dtype=torch.float64)
 
 
-def test_they_are_the_values_behind_the_relu_and_behind_the_encoding():
+def test_activations_are_taken_after_encoding_and_relu():
     net = network("mlp", None, "pan=mul", "pan.A=0.5", "model.width=6", "model.depth=2")
     state, x = net.state_dict(), X.flatten(1)
     e = 1 + 0.5 * torch.sin(2 * torch.pi * torch.arange(6) / 6)
@@ -25,28 +25,28 @@ def test_they_are_the_values_behind_the_relu_and_behind_the_encoding():
 
 
 @pytest.mark.parametrize(("model", "norm"), [net for net in NETWORKS if net[1] in (None, "bn")])
-def test_every_group_of_neurons_speaks_and_its_words_move_with_it(model, norm):
+def test_every_group_has_activations_that_are_permuted_with_it(model, norm):
     net = network(model, norm, "pan=off", *narrow(model))
     layers = [*net.permutation_spec.sizes, "head"]
     before = activations(net, X, layers)
-    orders = shuffled_orders(net.permutation_spec, 1.0, rng(1, "shuffle"))
-    net.load_state_dict(permute(net.state_dict(), net.permutation_spec, orders))
+    permutations = sample_permutations(net.permutation_spec, 1.0, rng(1, "shuffle"))
+    net.load_state_dict(permute(net.state_dict(), net.permutation_spec, permutations))
     for layer, values in activations(net, X, layers).items():
-        order = orders.get(layer, torch.arange(10))
-        assert len(values) == len(order)
-        assert torch.allclose(values, before[layer][order], atol=1e-9)
+        perm = permutations.get(layer, torch.arange(10))
+        assert len(values) == len(perm)
+        assert torch.allclose(values, before[layer][perm], atol=1e-9)
         assert layer == "head" or values.min() >= 0
 
 
-def test_a_stage_speaks_with_its_last_block_and_a_channel_with_all_its_positions_or_the_largest():
+def test_a_stage_is_its_last_block_and_a_channel_all_positions_or_their_maximum():
     net = network("resnet20", "bn", "pan=off", "model.width=4")
     with torch.no_grad():
-        out = net.body[:-2](X)  # before pooling: what stage 3 ends with
+        out = net.body[:-2](X)  # the output of stage 3, before pooling
     assert torch.allclose(activations(net, X, ["stage3"])["stage3"], out.transpose(0, 1).flatten(1))
     assert torch.allclose(activations(net, X, ["stage3"], "max")["stage3"], out.amax((2, 3)).T)
 
 
-def test_many_images_are_taken_in_batches_without_a_trace():
+def test_many_images_are_split_into_batches_and_hooks_are_removed():
     net = network("mlp", None, "model.width=4", "model.depth=1")
     x = torch.randn(250, 3, 32, 32, generator=rng(1, "input"), dtype=torch.float64)
     whole = activations(net, x, ["fc1"])["fc1"]
@@ -55,10 +55,10 @@ def test_many_images_are_taken_in_batches_without_a_trace():
     assert not any(module._forward_hooks for module in net.modules())
 
 
-def test_an_unknown_layer_is_refused_with_the_names_there_are():
+def test_an_unknown_layer_is_rejected_with_the_valid_names():
     net = network("mlp", None, "model.width=4")
     with (
         pytest.raises(ConfigError, match=r"study.layers must be fc1, fc2, fc3 or head, got fc9; did you mean fc"),
-        watch(net, ["fc9"]),
+        capture_activations(net, ["fc9"]),
     ):
         pass

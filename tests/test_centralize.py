@@ -172,7 +172,7 @@ def test_the_papers_settings_are_the_defaults():
     [
         ("study.epochs=0", "study.epochs must be at least 1, got 0"),
         ("study.optimizer=adm", "study.optimizer must be sgd or adam, got adm; did you mean adam?"),
-        ("study.lr=-1", "study.lr must be above 0, or null for the usual one, got -1.0"),
+        ("study.lr=-1", "study.lr must be above 0, or null for the default, got -1.0"),
         ("study.B=0", "study.B must be at least 1, got 0"),
         ("study.B=1 model=resnet20", "study.B must be at least 2 for a network with BatchNorm, got 1"),
     ],

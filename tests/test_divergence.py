@@ -1,4 +1,4 @@
-"""Drift of clients, against numpy and by hand."""
+"""Client drift, against numpy."""
 
 import numpy as np
 import pytest
@@ -16,51 +16,51 @@ from fedpan_exp.probes import PROBES
 from fedpan_exp.training import FlatParameters
 
 
-def world(samples=(10, 15, 20)):
+def make_setup(samples=(10, 15, 20)):
     trainer = trainer_of(MLP(16, 8, 1, 3, Pan("mul", A=0.3)))
     return trainer, clients_of(random_images(sum(samples)), list(samples))
 
 
-def round_of(trainer, clients) -> Snapshot:
+def random_snapshot(trainer, clients) -> Snapshot:
     g = torch.Generator().manual_seed(0)
     size, no_buffers = len(trainer.net.weights), torch.empty(0)
     vectors = [FlatParameters(torch.randn(size, generator=g), no_buffers) for _ in range(len(clients) + 1)]
     return Snapshot(list(range(len(clients))), vectors[0], vectors[1:])
 
 
-def matrices(trainer, vector) -> dict[str, np.ndarray]:
-    """The parameters of this MLP lie in the vector one after another."""
+def flat_matrices(vector) -> dict[str, np.ndarray]:
+    """Layer -> flat weights of this MLP, whose parameters are concatenated in the vector."""
     flat = vector.numpy()
     return {"fc1": flat[: 16 * 8], "head": flat[16 * 8 + 8 : 16 * 8 + 8 + 8 * 3]}
 
 
-def test_divergence_is_the_mean_distance_from_the_mean():
-    trainer, clients = world()
-    kept = round_of(trainer, clients)
-    each = PROBES["divergence"](trainer, clients, random_images(5)).measure(kept)
-    parts = [matrices(trainer, local.weights) for local in kept.local_models]
+def test_divergence_is_the_distance_from_the_mean():
+    trainer, clients = make_setup()
+    snapshot = random_snapshot(trainer, clients)
+    per_client = PROBES["divergence"](trainer, clients, random_images(5)).measure(snapshot)
+    parts = [flat_matrices(local.weights) for local in snapshot.local_models]
     for layer in ("fc1", "head"):
         stacked = np.stack([part[layer] for part in parts])
         expected = np.linalg.norm(stacked - stacked.mean(0), axis=1)
-        assert [one[layer] for one in each] == pytest.approx(expected.tolist(), rel=1e-5)
+        assert [client[layer] for client in per_client] == pytest.approx(expected.tolist(), rel=1e-5)
 
 
 def test_cosine_of_each_update_with_the_mean_update():
-    trainer, clients = world()
-    kept = round_of(trainer, clients)
-    each = PROBES["cosine"](trainer, clients, random_images(5)).measure(kept)
-    start = matrices(trainer, kept.before.weights)["fc1"]
-    ways = [matrices(trainer, local.weights)["fc1"] - start for local in kept.local_models]
-    mean = np.mean(ways, 0)
-    expected = [way @ mean / np.linalg.norm(way) / np.linalg.norm(mean) for way in ways]
-    assert [one["fc1"] for one in each] == pytest.approx(expected, rel=1e-4)
+    trainer, clients = make_setup()
+    snapshot = random_snapshot(trainer, clients)
+    per_client = PROBES["cosine"](trainer, clients, random_images(5)).measure(snapshot)
+    start = flat_matrices(snapshot.before.weights)["fc1"]
+    deltas = [flat_matrices(local.weights)["fc1"] - start for local in snapshot.local_models]
+    mean = np.mean(deltas, 0)
+    expected = [delta @ mean / np.linalg.norm(delta) / np.linalg.norm(mean) for delta in deltas]
+    assert [client["fc1"] for client in per_client] == pytest.approx(expected, rel=1e-4)
 
 
-def test_gradient_variance_is_that_of_whole_client_gradients_at_the_mean_model():
-    trainer, clients = world()
-    kept = round_of(trainer, clients)
-    each = PROBES["gradient_variance"](trainer, clients, random_images(5)).measure(kept)
-    trainer.net.load(*kept.mean)
+def test_gradient_variance_is_over_full_client_gradients_at_the_mean_model():
+    trainer, clients = make_setup()
+    snapshot = random_snapshot(trainer, clients)
+    per_client = PROBES["gradient_variance"](trainer, clients, random_images(5)).measure(snapshot)
+    trainer.net.load(*snapshot.mean)
     gradients = []
     for k in range(3):
         images = clients.train_images(k)
@@ -69,26 +69,27 @@ def test_gradient_variance_is_that_of_whole_client_gradients_at_the_mean_model()
         gradients.append(trainer.net.net.head.weight.grad.clone())
     stacked = torch.stack(gradients)
     expected = (stacked - stacked.mean(0)).square().sum((1, 2))
-    assert [one["head"] for one in each] == pytest.approx(expected.tolist(), rel=1e-4)
-    assert sum(one["head"] for one in each) / 3 == pytest.approx(stacked.var(0, correction=0).sum().item(), rel=1e-4)
+    assert [client["head"] for client in per_client] == pytest.approx(expected.tolist(), rel=1e-4)
+    variance = stacked.var(0, correction=0).sum().item()
+    assert sum(client["head"] for client in per_client) / 3 == pytest.approx(variance, rel=1e-4)
 
 
-def test_a_round_keeps_the_models_of_its_clients_whoever_trained_them():
-    def kept(ranks):
-        trainer, clients = world((10, 30, 20))
+def test_a_snapshot_does_not_depend_on_the_number_of_ranks():
+    def last_round(ranks):
+        trainer, clients = make_setup((10, 30, 20))
         scene = Scene(K=3, R=1.0, E=1, H=2, B=8)
         *_, last = run_rounds(FedAvg(), trainer, clients, scene, ranks, snapshot_at=lambda round_idx: round_idx == 2)
         return last
 
-    alone, together = kept(1), kept(2)
-    torch.testing.assert_close(alone.snapshot.mean.weights, alone.server.weights)
-    assert len(alone.snapshot.local_models) == 3
-    for one, other in zip(alone.snapshot.local_models, together.snapshot.local_models, strict=True):
+    serial, parallel = last_round(1), last_round(2)
+    torch.testing.assert_close(serial.kept.mean.weights, serial.server.weights)
+    assert len(serial.kept.local_models) == 3
+    for one, other in zip(serial.kept.local_models, parallel.kept.local_models, strict=True):
         torch.testing.assert_close(one.weights, other.weights)
-    torch.testing.assert_close(alone.snapshot.before.weights, together.snapshot.before.weights)
+    torch.testing.assert_close(serial.kept.before.weights, parallel.kept.before.weights)
 
 
-def test_layers_go_by_the_names_a_reader_knows():
+def test_layer_names():
     pan = Pan()
     for net, names in (
         (MLP(16, 8, 2, 3, pan), ["fc1", "fc2", "head"]),

@@ -1,4 +1,4 @@
-"""Fusing two networks: with its own shuffle a network stays what it is; two that were trained apart need alignment."""
+"""Fusing two networks: a shuffle is undone exactly, and independently trained networks profit from alignment."""
 
 import json
 from pathlib import Path
@@ -9,10 +9,10 @@ import torch
 from networks import narrow, network
 
 from conftest import experiment
-from fedpan_exp.alignment.fusion import interpolate, sinkhorn, transport, weights_of_neurons
+from fedpan_exp.alignment.fusion import interpolate, neuron_weights, sinkhorn, transport
 from fedpan_exp.alignment.permutation_spec import permute
-from fedpan_exp.alignment.shuffle import shuffled_orders
-from fedpan_exp.studies.centralized import make_site
+from fedpan_exp.alignment.shuffle import sample_permutations
+from fedpan_exp.studies.centralized import set_up_centralized
 from fedpan_exp.system.errors import ConfigError
 from fedpan_exp.system.rng import rng
 
@@ -28,22 +28,21 @@ FUSE = (
 
 @pytest.mark.parametrize("by", ["activations", "weights"])
 @pytest.mark.parametrize("model", ["model=mlp model.width=24", "model=resnet20 model.width=8 model.blocks=1"])
-def test_the_study_aligns_a_network_with_its_own_shuffle(by, model):
+def test_the_study_aligns_a_network_with_its_shuffled_copy(by, model):
     one = experiment("study=fusion", "dataset=digits", "pan=off", f"study.by={by}", "study.samples=100", *model.split())
-    site = make_site(one, parts=2)
-    state = {name: tensor.clone() for name, tensor in site.twin.state_dict().items()}
+    setup = set_up_centralized(one, parts=2)
+    state = {name: tensor.clone() for name, tensor in setup.eval_network.state_dict().items()}
     g = rng(0, "a trained look")
     state = {n: t + 0.05 * torch.rand(t.shape, generator=g) if t.is_floating_point() else t for n, t in state.items()}
-    shuffled = permute(
-        state, site.twin.permutation_spec, shuffled_orders(site.twin.permutation_spec, 1.0, rng(1, "shuffle"))
-    )
-    plain = site.score(state).accuracy
-    aligned = one.study.align(site, state, shuffled)
+    spec = setup.eval_network.permutation_spec
+    shuffled = permute(state, spec, sample_permutations(spec, 1.0, rng(1, "shuffle")))
+    plain = setup.evaluate(state).accuracy
+    aligned = one.study.align(setup, state, shuffled)
     for mu in (0.0, 0.5, 1.0):
-        assert site.score(interpolate(state, aligned, mu)).accuracy == plain
+        assert setup.evaluate(interpolate(state, aligned, mu)).accuracy == plain
 
 
-def test_interpolation_is_the_formula_and_leaves_counters_alone():
+def test_interpolation_follows_the_formula_and_skips_counters():
     a = {"w": torch.tensor([0.0, 2.0]), "n": torch.tensor(3)}
     b = {"w": torch.tensor([4.0, 4.0]), "n": torch.tensor(9)}
     mixed = interpolate(a, b, 0.25)
@@ -51,22 +50,22 @@ def test_interpolation_is_the_formula_and_leaves_counters_alone():
     assert mixed["n"] == 3
 
 
-def test_sinkhorn_is_doubly_stochastic_and_ends_at_an_assignment():
+def test_sinkhorn_is_doubly_stochastic_and_approaches_an_assignment():
     costs = torch.rand(8, 8, generator=rng(0, "costs"))
     soft = sinkhorn(costs, 0.5)
     assert torch.allclose(soft.sum(0), torch.ones(8, dtype=torch.float64), atol=1e-5)
     assert torch.allclose(soft.sum(1), torch.ones(8, dtype=torch.float64), atol=1e-5)
-    # The plan's shape diag(u) exp(-c / (epsilon mean c)) diag(v): its cross ratios are those of the kernel.
+    # The plan is diag(u) exp(-c / (epsilon mean c)) diag(v): its cross ratios are those of the kernel.
     kernel, plan = np.exp(-costs.double().numpy() / (0.5 * costs.double().mean().item())), soft.numpy()
     ratio = kernel[0, 0] * kernel[1, 1] / (kernel[0, 1] * kernel[1, 0])
     assert plan[0, 0] * plan[1, 1] / (plan[0, 1] * plan[1, 0]) == pytest.approx(ratio)
-    order = torch.tensor([2, 0, 1, 3])
-    sharp = sinkhorn(1 - torch.eye(4)[order], 0.02)
-    assert torch.allclose(sharp, torch.eye(4, dtype=torch.float64)[order], atol=1e-6)
+    perm = torch.tensor([2, 0, 1, 3])
+    sharp = sinkhorn(1 - torch.eye(4)[perm], 0.02)
+    assert torch.allclose(sharp, torch.eye(4, dtype=torch.float64)[perm], atol=1e-6)
     assert torch.equal(sinkhorn(torch.zeros(2, 2), 0.1), torch.full((2, 2), 0.5, dtype=torch.float64))
 
 
-def test_soft_transport_keeps_to_sections():
+def test_soft_transport_stays_within_sections():
     plan = sinkhorn(torch.rand(8, 8, generator=rng(0, "costs")), 1.0, sections=4)
     inside = torch.block_diag(*[torch.ones(2, 2)] * 4).bool()
     assert (plan[~inside] == 0).all()
@@ -74,23 +73,23 @@ def test_soft_transport_keeps_to_sections():
 
 
 @pytest.mark.parametrize(("model", "norm"), [("mlp", None), ("vgg9", "gn8"), ("resnet20", "bn")])
-def test_transport_by_permutation_matrices_is_permuting(model, norm):
+def test_transport_with_permutation_matrices_equals_permute(model, norm):
     net = network(model, norm, *narrow(model))
-    orders = shuffled_orders(net.permutation_spec, 1.0, rng(0, "shuffle"))
-    plans = {group: torch.eye(len(order), dtype=torch.float64)[order] for group, order in orders.items()}
+    permutations = sample_permutations(net.permutation_spec, 1.0, rng(0, "shuffle"))
+    plans = {group: torch.eye(len(perm), dtype=torch.float64)[perm] for group, perm in permutations.items()}
     moved, permuted = (
-        move(net.state_dict(), net.permutation_spec, by) for move, by in ((transport, plans), (permute, orders))
+        move(net.state_dict(), net.permutation_spec, by) for move, by in ((transport, plans), (permute, permutations))
     )
     assert all(torch.equal(moved[name], permuted[name]) for name in permuted)
-    for group, order in orders.items():
-        owned = weights_of_neurons(
-            permute(net.state_dict(), net.permutation_spec, {group: order}), net.permutation_spec, group
+    for group, perm in permutations.items():
+        rows = neuron_weights(
+            permute(net.state_dict(), net.permutation_spec, {group: perm}), net.permutation_spec, group
         )
-        assert torch.equal(owned, weights_of_neurons(net.state_dict(), net.permutation_spec, group)[order])
+        assert torch.equal(rows, neuron_weights(net.state_dict(), net.permutation_spec, group)[perm])
 
 
 @pytest.mark.parametrize("transport", ["hard", "entropic"])
-def test_two_networks_trained_apart_meet_better_aligned(command, transport):
+def test_aligned_networks_are_averaged_better(command, transport):
     ran = command(*FUSE, "study.epochs=9", "study.samples=300", f"study.transport={transport}", "study.mu=[0,0.5,1]")
     assert ran.code == 0, ran.err
     (run,) = ran.runs
@@ -104,39 +103,39 @@ def test_two_networks_trained_apart_meet_better_aligned(command, transport):
     assert (run / "fusion.png").exists()
 
 
-def test_an_interrupted_run_goes_on_with_the_network_it_was_at(command, monkeypatch):
-    words = (*FUSE, "study.epochs=2", "study.mu=[0,0.5]", "study.by=weights")
-    command(*words, "runs=whole")
+def test_an_interrupted_run_resumes_with_the_interrupted_network(command, monkeypatch):
+    overrides = (*FUSE, "study.epochs=2", "study.mu=[0,0.5]", "study.by=weights")
+    command(*overrides, "runs=whole")
     (whole,) = Path("whole").glob("*-*")
-    told = []
+    calls = []
     with monkeypatch.context() as patched:
         from fedpan_exp.studies import centralized
 
-        def score(site, state):
-            told.append(0)
-            if len(told) == 4:  # the second network's second epoch
+        def evaluate(setup, state):
+            calls.append(0)
+            if len(calls) == 4:  # the second network's second epoch
                 raise KeyboardInterrupt
-            return site.judge.evaluate(site.test)
+            return setup.evaluator.evaluate(setup.test)
 
-        patched.setattr(centralized.Site, "score", score)
-        cut = command(*words)
+        patched.setattr(centralized.CentralizedSetup, "evaluate", evaluate)
+        cut = command(*overrides)
     assert cut.code == 130
     (run,) = cut.runs
-    ran = command(*words)
+    ran = command(*overrides)
     assert "after epoch 2, from its checkpoint" in ran.out
     assert "after epoch 1, from its checkpoint" in ran.out
     assert (run / "metrics.jsonl").read_text() == (whole / "metrics.jsonl").read_text()
 
 
-def test_more_images_than_there_are_cannot_be_compared_on(command):
+def test_more_samples_than_images_are_rejected(command):
     ran = command(*FUSE, "study.samples=1438")
     assert ran.code == 1
-    assert ran.err.strip() == "fedpan_exp: study.samples must be at most 1,437, as many as there are, got 1438"
+    assert ran.err.strip() == "fedpan_exp: study.samples must be at most 1,437, the number of training images, got 1438"
     assert not ran.runs
 
 
 @pytest.mark.parametrize(
-    ("word", "message"),
+    ("override", "message"),
     [
         ("study.mu=[0,2]", "study.mu must be values in [0, 1], got [0.0, 2.0]"),
         ("study.by=weight", "study.by must be activations or weights, got weight; did you mean weights?"),
@@ -147,7 +146,7 @@ def test_more_images_than_there_are_cannot_be_compared_on(command):
         ("study.optimizer=lbfgs", "study.optimizer must be sgd or adam, got lbfgs"),
     ],
 )
-def test_what_cannot_be_fused_is_refused(word, message):
-    with pytest.raises(ConfigError) as refused:
-        experiment("study=fusion", word)
-    assert str(refused.value).startswith(message)
+def test_invalid_settings_are_rejected(override, message):
+    with pytest.raises(ConfigError) as error:
+        experiment("study=fusion", override)
+    assert str(error.value).startswith(message)

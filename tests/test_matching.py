@@ -1,62 +1,62 @@
-"""Matching neurons: by what they do, by their weights; a shuffle is undone exactly."""
+"""Matching neurons by activations and by weights; a shuffle is undone exactly."""
 
-from itertools import permutations
+import itertools
 
 import pytest
 import torch
 from networks import NETWORKS, narrow, network
 
 from fedpan_exp.alignment.fusion import interpolate
-from fedpan_exp.alignment.kept_ratio import share_in_place
+from fedpan_exp.alignment.kept_ratio import kept_ratio
 from fedpan_exp.alignment.matching import assign, match_activations, match_weights
 from fedpan_exp.alignment.permutation_spec import PermutationSpec, permute
-from fedpan_exp.alignment.shuffle import shuffled_orders
+from fedpan_exp.alignment.shuffle import sample_permutations
 from fedpan_exp.system.rng import rng
 
 
-def test_an_assignment_is_the_best_of_all():
+def test_an_assignment_is_the_best_of_all_permutations():
     similarity = torch.rand(5, 5, generator=rng(0, "similarity"))
-    best = max(permutations(range(5)), key=lambda order: sum(similarity[i, j] for i, j in enumerate(order)))
+    best = max(itertools.permutations(range(5)), key=lambda perm: sum(similarity[i, j] for i, j in enumerate(perm)))
     assert assign(similarity).tolist() == list(best)
 
 
-def test_sections_do_not_mix():
+def test_neurons_are_matched_within_sections():
     similarity = torch.tensor([[0, 1, 9, 0], [1, 0, 0, 9], [9, 0, 1, 2], [0, 9, 2, 1]])
     assert assign(similarity).tolist() == [2, 3, 0, 1]
     assert assign(similarity, sections=2).tolist() == [1, 0, 3, 2]
 
 
-def test_neurons_that_do_the_same_are_matched():
+def test_neurons_with_equal_activations_are_matched():
     a = torch.rand(6, 20, generator=rng(0, "representations"))
-    order = torch.tensor([3, 1, 5, 0, 4, 2])
-    found = match_activations(a, a[order])
-    assert torch.equal(a[order][found], a)
-    assert share_in_place(order) == pytest.approx(2 / 6)
-    assert share_in_place(match_activations(a, a)) == 1
+    perm = torch.tensor([3, 1, 5, 0, 4, 2])
+    match = match_activations(a, a[perm])
+    assert torch.equal(a[perm][match], a)
+    assert kept_ratio(perm) == pytest.approx(2 / 6)
+    assert kept_ratio(match_activations(a, a)) == 1
 
 
-def test_the_sum_of_distances_counts_not_that_of_squares():
+def test_the_sum_of_distances_is_minimized_not_of_squares():
     a, b = torch.tensor([[0.0], [1.0]]), torch.tensor([[1.0], [2.1]])
     b = torch.cat([b, torch.tensor([[0.0], [0.5]])], 1)
     a = torch.cat([a, torch.zeros(2, 1)], 1)
-    # in place: 1 + sqrt(1.1^2 + 0.5^2) = 2.21; crossed: sqrt(2.1^2 + 0.5^2) + 0 = 2.16; squares: 2.46 and 4.66
+    # identity: 1 + sqrt(1.1^2 + 0.5^2) = 2.21; swapped: sqrt(2.1^2 + 0.5^2) + 0 = 2.16; sums of squares: 2.46 and 4.66
     assert match_activations(a, b).tolist() == [1, 0]
 
 
 @pytest.mark.parametrize(("model", "norm"), NETWORKS)
-def test_matching_weights_undoes_a_shuffle_exactly_and_fusing_leaves_the_network_what_it_is(model, norm):
+def test_matching_weights_undoes_a_shuffle_so_that_fusing_changes_nothing(model, norm):
     net = network(model, norm, "pan=off", *narrow(model))
     state = net.state_dict()
-    shuffled = permute(state, net.permutation_spec, shuffled_orders(net.permutation_spec, 1.0, rng(1, "shuffle")))
-    orders = match_weights(state, shuffled, net.permutation_spec, rng(0, "matching"))
-    back = permute(shuffled, net.permutation_spec, orders)
-    assert all(torch.equal(back[name], state[name]) for name in state)
+    shuffled = permute(state, net.permutation_spec, sample_permutations(net.permutation_spec, 1.0, rng(1, "shuffle")))
+    permutations = match_weights(state, shuffled, net.permutation_spec, rng(0, "matching"))
+    restored = permute(shuffled, net.permutation_spec, permutations)
+    assert all(torch.equal(restored[name], state[name]) for name in state)
     for mu in (0, 0.3, 0.5, 1):
-        fused = interpolate(state, back, mu)
+        fused = interpolate(state, restored, mu)
         assert all(torch.equal(fused[name], state[name]) for name in state)
 
 
-def test_matching_never_leaves_weights_further_apart_and_ends_among_equal_neurons():
+def test_matching_never_increases_the_distance_and_terminates_with_ties():
     spec = PermutationSpec()
     spec.group("fc1", 6)
     spec.group("fc2", 6)
@@ -76,21 +76,21 @@ def test_matching_never_leaves_weights_further_apart_and_ends_among_equal_neuron
         assert after <= before
 
 
-def test_networks_of_other_widths_are_refused():
-    with pytest.raises(ValueError, match=r"as many others, got \[3, 5\] and \[4, 5\]"):
+def test_networks_of_different_widths_are_rejected():
+    with pytest.raises(ValueError, match=r"equal shapes, got \[3, 5\] and \[4, 5\]"):
         match_activations(torch.zeros(3, 5), torch.zeros(4, 5))
     net, wider = (network("mlp", None, f"model.width={width}") for width in (4, 5))
-    with pytest.raises(ValueError, match=r"got body.fc1.weight of \[4, 3072\] and of \[5, 3072\]"):
+    with pytest.raises(ValueError, match=r"got body.fc1.weight of \[4, 3072\] and \[5, 3072\]"):
         match_weights(net.state_dict(), wider.state_dict(), net.permutation_spec, rng(0, "matching"))
 
 
-def test_neurons_that_are_silent_in_both_networks_are_in_place():
-    """All silent ones are alike, so that a solver is free to exchange them: 15 here, of which it would move 13."""
+def test_neurons_that_are_inactive_in_both_networks_keep_their_position():
+    """Inactive neurons are all equal, so that a solver is free to swap them: it would move 13 of the 15 here."""
     g = torch.Generator().manual_seed(3)
     a = torch.randn(200, 50, generator=g).relu()
     b = (a + 0.3 * torch.randn(200, 50, generator=g)).relu()
-    silent_a, silent_b = (torch.rand(200, generator=g) < 0.3 for _ in range(2))
-    a[silent_a], b[silent_b] = 0, 0
-    order, both = match_activations(a, b), (silent_a & silent_b).nonzero().flatten()
+    inactive_a, inactive_b = (torch.rand(200, generator=g) < 0.3 for _ in range(2))
+    a[inactive_a], b[inactive_b] = 0, 0
+    perm, both = match_activations(a, b), (inactive_a & inactive_b).nonzero().flatten()
     assert len(both) > 5
-    assert torch.equal(order[both], both)
+    assert torch.equal(perm[both], both)

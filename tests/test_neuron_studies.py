@@ -1,4 +1,4 @@
-"""Studies that train nothing: kept_ratio, shuffle_error, doctor."""
+"""Studies without training: kept_ratio, shuffle_error, doctor."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from conftest import Outcome
-from fedpan_exp.alignment.kept_ratio import accumulated_order, share_in_place
+from fedpan_exp.alignment.kept_ratio import accumulated_permutation, kept_ratio
 from fedpan_exp.alignment.shuffle_error import shuffle_error
 from fedpan_exp.system.atomic_io import read_json, read_lines
 from fedpan_exp.system.rng import rng
@@ -22,32 +22,32 @@ def records(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("N_sf", "paper", "tolerance"), [(1.0, 0.84, 0.02), (0.2, 0.962, 0.005)])
-def test_a_visit_keeps_as_many_neurons_as_the_paper_says(N_sf, paper, tolerance):
-    draws = rng(0, "visits")
-    kept = [share_in_place(accumulated_order(64, 0.1, N_sf, 100, draws)) for _ in range(10_000)]
-    assert fmean(kept) == pytest.approx(paper, abs=tolerance)
+def test_the_kept_ratio_of_local_training_is_the_papers(N_sf, paper, tolerance):
+    generator = rng(0, "visits")
+    ratios = [kept_ratio(accumulated_permutation(64, 0.1, N_sf, 100, generator)) for _ in range(10_000)]
+    assert fmean(ratios) == pytest.approx(paper, abs=tolerance)
 
 
-def test_a_visit_of_one_certain_shuffle_and_of_none():
-    assert share_in_place(accumulated_order(50, 0.1, 0.0, 100, rng(0, "visit"))) == 1
-    assert share_in_place(accumulated_order(50, 1.0, 1.0, 1, rng(0, "visit"))) == 0  # P_sf=1 moves every neuron
-    order = accumulated_order(50, 0.5, 20.0, 20, rng(0, "visit"))
-    assert sorted(order.tolist()) == list(range(50))
+def test_the_kept_ratio_without_shuffles_and_with_one_full_shuffle():
+    assert kept_ratio(accumulated_permutation(50, 0.1, 0.0, 100, rng(0, "visit"))) == 1
+    assert kept_ratio(accumulated_permutation(50, 1.0, 1.0, 1, rng(0, "visit"))) == 0  # P_sf=1 moves every neuron
+    perm = accumulated_permutation(50, 0.5, 20.0, 20, rng(0, "visit"))
+    assert sorted(perm.tolist()) == list(range(50))
 
 
-def test_kept_ratio_writes_what_its_picture_needs(command: Command):
-    words = ("study=kept_ratio", "study.neurons=40", "study.P_sf=[0,0.5,1]", "study.N_sf=[0,2]", "study.repeats=50")
-    ended = command(*words)
+def test_kept_ratio_writes_what_its_plot_needs(command: Command):
+    grid = ("study.neurons=40", "study.P_sf=[0,0.5,1]", "study.N_sf=[0,2]", "study.repeats=50")
+    ended = command("study=kept_ratio", *grid)
     assert ended.code == 0, ended.err
     folder = ended.runs[-1]
-    once, visits = records(folder)[:3], records(folder)[3:]
+    once, accumulated = records(folder)[:3], records(folder)[3:]
     assert [record["P_sf"] for record in once] == [0, 0.5, 1]
     assert (once[0]["kept"], once[2]["kept"]) == (1, 0)
     assert once[0]["deviation"] == 0 < once[1]["deviation"]
-    assert [(record["N_sf"], record["P_sf"]) for record in visits] == [(0, 0.1), (2, 0.1)]
+    assert [(record["N_sf"], record["P_sf"]) for record in accumulated] == [(0, 0.1), (2, 0.1)]
     assert read_json(folder / "summary.json") == {
         "summary/kept_N_sf_0": 1.0,
-        "summary/kept_N_sf_2": visits[1]["kept"],
+        "summary/kept_N_sf_2": accumulated[1]["kept"],
     }
     assert sorted(read_json(folder / "order.json")["order"]) == list(range(40))
     assert (folder / "kept_ratio.png").exists()
@@ -87,38 +87,38 @@ def test_the_error_grows_with_A_linearly_or_faster_and_hardly_with_T(command: Co
     assert (folder / "shuffle_error.png").exists()
 
 
-def test_the_doctor_names_silent_layers_and_pairs(command: Command):
+def test_the_doctor_names_inactive_layers_and_shared_values(command: Command):
     ended = command("study=doctor", "dataset=cifar10", "model=vgg11", "pan=mul", "pan.T=32")
     assert ended.code == 0, ended.err
     first, second = records(ended.runs[-1])[:2]
     assert (first["layer"], first["width"], first["distinct"], first["largest_group"]) == ("conv1", 64, 1, 64)
     assert (first["on"], first["spread"]) == (False, 0)
-    assert (second["distinct"], second["largest_group"], second["on"]) == (3, 64, True)  # 0, 1, 0, -1, 32 times over
+    assert (second["distinct"], second["largest_group"], second["on"]) == (3, 64, True)  # 32 times 0, 1, 0, -1
     assert second["spread"] == pytest.approx(0.2)
     assert read_json(ended.runs[-1] / "summary.json")["summary/silent_layers"] == 1
-    assert "conv1: a plain layer" in ended.out
+    assert "conv1: no encoding" in ended.out
     assert (ended.runs[-1] / "encodings.png").exists()
 
     pairs = records(command("study=doctor", "model=mlp", "pan=add").runs[-1])
     assert [(row["distinct"], row["largest_group"]) for row in pairs] == [(513, 2)] * 3
-    own = records(command("study=doctor", "model=mlp", "pan=add", "pan.encoding=ramp").runs[-1])
-    assert [(row["distinct"], row["largest_group"]) for row in own] == [(1024, 1)] * 3
+    distinct = records(command("study=doctor", "model=mlp", "pan=add", "pan.encoding=ramp").runs[-1])
+    assert [(row["distinct"], row["largest_group"]) for row in distinct] == [(1024, 1)] * 3
 
 
-def test_the_doctor_knows_where_the_norm_is(command: Command):
-    words = ("study=doctor", "dataset=cifar10", "model=vgg9", "model.norm=bn", "pan=mul", "pan.A=0.9")
-    before = command(*words, "pan.placement=authors")
+def test_the_doctor_reports_the_position_of_the_norm(command: Command):
+    overrides = ("study=doctor", "dataset=cifar10", "model=vgg9", "model.norm=bn", "pan=mul", "pan.A=0.9")
+    before = command(*overrides, "pan.placement=authors")
     assert {(row["norm"], row["on"]) for row in records(before.runs[-1])} == {("before bn", False)}
-    assert "the BatchNorm behind it takes it out again" in before.out
+    assert "the BatchNorm after it cancels it" in before.out
     assert before.err == "fedpan_exp: warning: pan.A=0.9 is above 0.75, the paper's largest for pan=mul\n"
-    after = command(*words)
+    after = command(*overrides)
     convs, hidden = records(after.runs[-1])[:6], records(after.runs[-1])[6:]
     assert {(row["norm"], row["on"]) for row in convs} == {("after bn", True)}
     assert {(row["norm"], row["on"]) for row in hidden} == {("none", True)}
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("overrides", "message"),
     [
         ("study=kept_ratio study.P_sf=[0.5,1.5]", "study.P_sf must be in [0, 1], got 1.5"),
         ("study=kept_ratio study.P_sf=[]", "study.P_sf must be a list of at least one value, got []"),
@@ -136,7 +136,7 @@ def test_the_doctor_knows_where_the_norm_is(command: Command):
         ),
     ],
 )
-def test_a_mistake_gets_one_line_and_leaves_nothing(command: Command, words, message):
-    ended = command(*words.split())
+def test_invalid_settings_get_one_line_and_leave_no_files(command: Command, overrides, message):
+    ended = command(*overrides.split())
     assert (ended.code, ended.err) == (1, f"fedpan_exp: {message}\n")
     assert not Path("runs").exists()

@@ -1,4 +1,4 @@
-"""Probes on federated runs, and the studies that look into networks, through the command line."""
+"""Probes on federated runs, and the studies that compare networks, through the command line."""
 
 import json
 
@@ -23,13 +23,13 @@ def summary(folder):
 
 
 @pytest.mark.parametrize("more", [(), ("model=resnet20", "model.width=4", "model.blocks=1", "algorithm=moon")])
-def test_a_probed_run_has_the_same_numbers_and_some_more(command, more):
-    words = (*SMOKE, "fl_scene.H=3", *more)
-    plain = command(*words).runs[-1]
-    outcome = command(*words, ALL, "probe_every=2")
+def test_probes_add_metrics_and_change_no_others(command, more):
+    overrides = (*SMOKE, "fl_scene.H=3", *more)
+    plain = command(*overrides).runs[-1]
+    outcome = command(*overrides, ALL, "probe_every=2")
     assert outcome.code == 0, outcome.err
     probed = outcome.runs[-1]
-    assert plain != probed  # a run without probes must not count as one with
+    assert plain != probed  # a run without probes must not be reused for one with probes
     kinds = {"divergence", "gradient_variance", "cosine", "matching", "preference"}
     for before, line in zip(records(plain), records(probed), strict=True):
         extra = line.keys() - before.keys()
@@ -43,18 +43,18 @@ def test_a_probed_run_has_the_same_numbers_and_some_more(command, more):
     }
 
 
-def test_identity_knows_probes_only_where_there_are_any():
+def test_probe_every_affects_the_identity_only_with_probes():
     from omegaconf import OmegaConf
 
-    def id_of(*words):
-        return run_id(OmegaConf.to_container(OmegaConf.structured(experiment(*SMOKE, *words))))
+    def id_of(*overrides):
+        return run_id(OmegaConf.to_container(OmegaConf.structured(experiment(*SMOKE, *overrides))))
 
     plain = id_of()
     assert id_of("probe_every=7") == plain
     assert len({plain, id_of("probes=[cosine]"), id_of("probes=[cosine]", "probe_every=7")}) == 3
 
 
-def test_the_divergence_study_draws_a_bar_a_layer(command):
+def test_the_divergence_study_plots_one_bar_per_layer(command):
     [folder] = command("study=divergence", *SMOKE).runs
     assert [line.get("divergence/fc2") is not None for line in records(folder)] == [False, True]
     assert summary(folder)["summary/divergence/fc2"] == records(folder)[-1]["divergence/fc2"]
@@ -64,19 +64,19 @@ def test_the_divergence_study_draws_a_bar_a_layer(command):
 
 @pytest.mark.parametrize("by", ["activations", "weights"])
 def test_the_matching_study_writes_the_assignment_of_each_layer(command, by):
-    words = ("study.E=2", "study.samples=100", "study.layers=[fc3,fc1]", f"study.by={by}")
-    [folder] = command("study=matching", *SMOKE, *words).runs
-    orders = json.loads((folder / "matching.json").read_text())
-    assert list(orders) == ["fc3", "fc1"]
-    for layer, order in orders.items():
-        assert sorted(order) == list(range(32))
-        assert summary(folder)[f"summary/matching/{layer}"] == sum(i == j for i, j in enumerate(order)) / 32
+    overrides = ("study.E=2", "study.samples=100", "study.layers=[fc3,fc1]", f"study.by={by}")
+    [folder] = command("study=matching", *SMOKE, *overrides).runs
+    permutations = json.loads((folder / "matching.json").read_text())
+    assert list(permutations) == ["fc3", "fc1"]
+    for layer, perm in permutations.items():
+        assert sorted(perm) == list(range(32))
+        assert summary(folder)[f"summary/matching/{layer}"] == sum(i == j for i, j in enumerate(perm)) / 32
     assert (folder / "matching.png").exists()
 
 
 def test_the_preference_study_writes_the_vectors_of_both_models(command):
-    words = ("study.E=2", "study.samples=100", "study.layers=[fc3,head]")
-    [folder] = command("study=preference", *SMOKE, *words).runs
+    overrides = ("study.E=2", "study.samples=100", "study.layers=[fc3,head]")
+    [folder] = command("study=preference", *SMOKE, *overrides).runs
     vectors = load_file(folder / "preference.safetensors")
     shapes = {name: list(vector.shape) for name, vector in vectors.items()}
     assert shapes == {
@@ -88,7 +88,7 @@ def test_the_preference_study_writes_the_vectors_of_both_models(command):
 
 
 @pytest.mark.parametrize(
-    ("words", "line"),
+    ("overrides", "line"),
     [
         (["probes=[divergance]"], "probes must be divergence, gradient_variance, cosine, matching or preference, got "
          "divergance; did you mean divergence?"),
@@ -103,9 +103,9 @@ def test_the_preference_study_writes_the_vectors_of_both_models(command):
         (["study=matching", "study.by=weights", "study.layers=[head]"],
          "study.layers must be hidden layers with study.by=weights, got head"),
         (["study=divergence", "probes=[cosine]"],
-         "probes must be such that divergence is among them, with study=divergence, got ['cosine']"),
+         "probes must be a list with divergence for study=divergence, got ['cosine']"),
     ],
 )  # fmt: skip
-def test_refusals_are_one_line_and_leave_nothing(command, words, line):
-    outcome = command(*SMOKE, *words)
+def test_invalid_settings_get_one_line_and_leave_no_runs(command, overrides, line):
+    outcome = command(*SMOKE, *overrides)
     assert (outcome.code, outcome.err.strip(), outcome.runs) == (1, f"fedpan_exp: {line}", [])

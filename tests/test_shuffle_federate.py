@@ -1,4 +1,4 @@
-"""Shuffling during local training: neurons move with all that is theirs, and only their positions know."""
+"""Shuffling during local training: neurons are permuted with all their state, encodings are not."""
 
 import json
 
@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from conftest import PLAIN_PIXELS, clients_of, random_images, run_rounds, trainer_of
 from fedpan_exp.algorithms import ALGORITHMS
 from fedpan_exp.alignment.permutation_spec import permute
-from fedpan_exp.alignment.shuffle import shuffled_orders
+from fedpan_exp.alignment.shuffle import sample_permutations
 from fedpan_exp.federation import Scene
 from fedpan_exp.models import Pan
 from fedpan_exp.models.mlp import MLP
@@ -27,7 +27,7 @@ def train(trainer, batches):
     trainer.fit(batches, 1, loss=lambda x, y: F.cross_entropy(trainer.net(x), y), adjust_gradient=lambda: None)
 
 
-def shuffling_in_between(trainer, batches, at):
+def shuffle_before_step(trainer, batches, at):
     for step, batch in enumerate(batches):
         if step == at:
             shuffle(trainer, 0.5, rng(0, "test"))
@@ -35,18 +35,18 @@ def shuffling_in_between(trainer, batches, at):
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_training_after_shuffling_is_shuffling_after_training(name):
-    """Momentum and norm statistics must have moved, too: three steps follow the shuffle."""
+def test_shuffling_commutes_with_training(name):
+    """Also tests momentum and norm statistics: three steps follow the shuffle."""
     batches = list(clients_of(random_images(40), [40]).batches(0, 1, E=1, B=8))
     trainer = trainer_of(NETS[name](OFF), Training(warmup="none", lr=0.1))
     start = trainer.net.weights.clone(), trainer.net.buffers.clone()
     train(trainer, batches)
-    orders = shuffled_orders(trainer.net.net.permutation_spec, 0.5, rng(0, "test"))
-    shuffled_after = permute(trainer.net.net.state_dict(), trainer.net.net.permutation_spec, orders)
+    permutations = sample_permutations(trainer.net.net.permutation_spec, 0.5, rng(0, "test"))
+    shuffled_after = permute(trainer.net.net.state_dict(), trainer.net.net.permutation_spec, permutations)
     shuffled_after = {name: tensor.clone() for name, tensor in shuffled_after.items()}
     plain = trainer.net.weights.clone()
     trainer.net.load(*start)
-    train(trainer, shuffling_in_between(trainer, batches, at=2))
+    train(trainer, shuffle_before_step(trainer, batches, at=2))
     assert not torch.allclose(trainer.net.weights, plain, atol=1e-3)
     for key, tensor in trainer.net.net.state_dict().items():
         if tensor.is_floating_point():
@@ -54,10 +54,10 @@ def test_training_after_shuffling_is_shuffling_after_training(name):
 
 
 @pytest.mark.parametrize(("pan", "changes"), [(OFF, False), (Pan("mul", A=0.5), True)])
-def test_a_shuffle_changes_what_a_client_computes_only_with_pans(pan, changes):
+def test_a_shuffle_changes_the_output_only_with_pans(pan, changes):
     images = random_images(40)
     trainer = trainer_of(NETS["mlp"](pan))
-    trainer.net.weights.mul_(20)  # initial weights are so small that all logits are alike
+    trainer.net.weights.mul_(20)  # initial weights are so small that all logits are almost equal
     x = PLAIN_PIXELS.normalize(images.x)
     before = trainer.net(x).detach()
     shuffle(trainer, 0.5, rng(0, "test"))
@@ -73,32 +73,32 @@ def rounds(algorithm, N_sf, P_sf=0.5, ranks=1):
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_no_shuffles_are_federate_bit_for_bit_and_shuffles_are_not(algorithm):
+def test_without_shuffles_it_equals_federate_bit_for_bit(algorithm):
     plain = rounds(algorithm, None)
     assert torch.equal(rounds(algorithm, 0.0), plain)
     assert not torch.allclose(rounds(algorithm, 3.0), plain, atol=1e-4)
 
 
-def test_shuffles_are_the_same_whoever_trains_a_client():
+def test_shuffles_do_not_depend_on_the_number_of_ranks():
     torch.testing.assert_close(rounds("fedavg", 3.0, ranks=2), rounds("fedavg", 3.0), atol=1e-5, rtol=1e-4)
 
 
-def test_shuffles_come_as_often_as_expected(monkeypatch):
-    moved = []
-    monkeypatch.setattr("fedpan_exp.studies.shuffle_federate.shuffle", lambda *_: moved.append(1))
+def test_the_number_of_shuffles_is_as_expected(monkeypatch):
+    calls = []
+    monkeypatch.setattr("fedpan_exp.studies.shuffle_federate.shuffle", lambda *_: calls.append(1))
     clients = ShufflingClients(clients_of(random_images(50), [50]), None, 0.5, 0.1)  # 7 batches of 8, 2 epochs
     for round_idx in range(1000):
         assert len(list(clients.batches(0, round_idx, E=2, B=8))) == 14
-    assert len(moved) == pytest.approx(500, abs=90)  # four deviations of a binomial
-    moved.clear()
+    assert len(calls) == pytest.approx(500, abs=90)  # four standard deviations of a binomial
+    calls.clear()
     clients.N_sf = 100.0
     list(clients.batches(0, 1, E=2, B=8))
-    assert len(moved) == 14  # at most one a step
+    assert len(calls) == 14  # at most one per step
 
 
-def test_the_study_says_and_records_what_it_did(command):
-    words = ("study=shuffle_federate", "scale=smoke", "fl_scene.H=1", "pan=off", "study.N_sf=2")
-    outcome = command(*words)
+def test_the_study_writes_its_files(command):
+    overrides = ("study=shuffle_federate", "scale=smoke", "fl_scene.H=1", "pan=off", "study.N_sf=2")
+    outcome = command(*overrides)
     assert outcome.code == 0, outcome.err
     [folder] = outcome.runs
     assert {"curves.png", "partition.png", "weights.safetensors"} <= {path.name for path in folder.iterdir()}
@@ -106,7 +106,7 @@ def test_the_study_says_and_records_what_it_did(command):
 
 
 @pytest.mark.parametrize(
-    ("word", "line"),
+    ("override", "line"),
     [
         ("study.N_sf=-1", "study.N_sf must be at least 0, got -1.0"),
         ("study.N_sf=nan", "study.N_sf must be at least 0, got nan"),
@@ -114,6 +114,6 @@ def test_the_study_says_and_records_what_it_did(command):
         ("study.P_sf=-0.1", "study.P_sf must be in [0, 1], got -0.1"),
     ],
 )
-def test_refusals_are_one_line(command, word, line):
-    outcome = command("study=shuffle_federate", "scale=smoke", word)
+def test_invalid_settings_are_rejected_in_one_line(command, override, line):
+    outcome = command("study=shuffle_federate", "scale=smoke", override)
     assert (outcome.code, outcome.err.strip(), outcome.runs) == (1, f"fedpan_exp: {line}", [])

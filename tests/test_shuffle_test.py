@@ -1,4 +1,4 @@
-"""What a trained network loses when its neurons change places: nothing, unless they know their position."""
+"""Shuffling a trained network costs accuracy only with position-aware neurons."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from conftest import experiment
 from fedpan_exp.alignment.permutation_spec import permute
-from fedpan_exp.alignment.shuffle import shuffled_orders
+from fedpan_exp.alignment.shuffle import sample_permutations
 from fedpan_exp.system.errors import ConfigError
 from fedpan_exp.system.rng import rng
 from fedpan_exp.training import EpochBatches
@@ -38,34 +38,35 @@ def test_a_plain_network_loses_nothing(command):
     assert not (run / "checkpoint").exists()
 
 
-def test_a_network_that_knows_positions_loses_what_numpy_says(command):
-    words = (*SHUFFLE, "pan=mul", "pan.A=0.75")
-    (run,) = command(*words).runs
+def test_the_loss_of_a_network_with_pans_against_numpy(command):
+    overrides = (*SHUFFLE, "pan=mul", "pan.A=0.75")
+    (run,) = command(*overrides).runs
     none, half, full = lines(run)
     assert [record["P_sf"] for record in lines(run)] == [0, 0.5, 1]
     assert none["error"] == 0
     assert none["test_acc"] > full["test_acc"] + 0.05
     assert 0 < half["error"] < full["error"] * 1.5
 
-    one = experiment(*words)
+    one = experiment(*overrides)
     net, data = one.network(), one.dataset.load(0)
     state = load_file(run / "weights.safetensors")
     x, outputs = one.dataset.transform(torch.device("cpu")).normalize(data.test.x), []
     for repeat in (None, 0, 1, 2):
-        orders = {} if repeat is None else shuffled_orders(net.permutation_spec, 1.0, rng(0, "shuffle", repeat))
-        net.load_state_dict(permute(state, net.permutation_spec, orders))
+        spec = net.permutation_spec
+        permutations = {} if repeat is None else sample_permutations(spec, 1.0, rng(0, "shuffle", repeat))
+        net.load_state_dict(permute(state, spec, permutations))
         outputs.append(net(x).detach().numpy())
     plain, *shuffled = outputs
-    right = [(out.argmax(1) == data.test.y.numpy()).mean() for out in shuffled]
+    accuracies = [(out.argmax(1) == data.test.y.numpy()).mean() for out in shuffled]
     errors = [np.sqrt(((out - plain) ** 2).sum(1)).mean() / 10 for out in shuffled]
-    assert full["test_acc"] == pytest.approx(np.mean(right))
-    assert full["deviation"] == pytest.approx(np.std(right, ddof=1))
+    assert full["test_acc"] == pytest.approx(np.mean(accuracies))
+    assert full["deviation"] == pytest.approx(np.std(accuracies, ddof=1))
     assert full["error"] == pytest.approx(np.mean(errors), rel=1e-4)
 
 
-def test_a_run_interrupted_behind_its_training_does_not_train_again(command, monkeypatch):
-    words = (*SHUFFLE, "pan=mul")
-    command(*words, "runs=whole")
+def test_a_run_interrupted_after_training_does_not_train_again(command, monkeypatch):
+    overrides = (*SHUFFLE, "pan=mul")
+    command(*overrides, "runs=whole")
     (whole,) = Path("whole").glob("*-*")
     with monkeypatch.context() as patched:
 
@@ -73,49 +74,49 @@ def test_a_run_interrupted_behind_its_training_does_not_train_again(command, mon
             raise KeyboardInterrupt
 
         patched.setattr("fedpan_exp.studies.shuffle_test.permute", interrupt)
-        (run,) = command(*words).runs
+        (run,) = command(*overrides).runs
 
     def train_again(_):
         yield pytest.fail("trained again")
 
     monkeypatch.setattr(EpochBatches, "__iter__", train_again)
-    ran = command(*words)
+    ran = command(*overrides)
     assert ran.code == 0, ran.err
     assert "after epoch 6, from its checkpoint" in ran.out
     assert lines(run) == lines(whole)
 
 
-def test_the_network_of_another_run_is_taken_and_none_but_the_same(command):
+def test_weights_of_a_run_are_loaded_only_for_the_same_network(command):
     trained = command("study=centralize", *NET, "study.epochs=2", "pan=off")
     (run,) = trained.runs
-    ran = command(*SHUFFLE, f"study.weights={run}", "pan=mul", "pan.A=0")  # another word for off
+    ran = command(*SHUFFLE, f"study.weights={run}", "pan=mul", "pan.A=0")  # equivalent to pan=off
     assert ran.code == 0, ran.err
     assert "epoch" not in ran.out.split("device")[1]
     final = json.loads((run / "summary.json").read_text())["summary/final_acc"]
     assert lines(ran.runs[-1])[0]["test_acc"] == final
 
-    def refusal(*words: str) -> str:
+    def rejection(*overrides: str) -> str:
         folders = len(ran.runs)
-        refused = command(*SHUFFLE, f"study.weights={run}", "study.repeats=2", *words)
-        assert refused.code == 1
-        assert len(refused.err.splitlines()) == 1
+        rejected = command(*SHUFFLE, f"study.weights={run}", "study.repeats=2", *overrides)
+        assert rejected.code == 1
+        assert len(rejected.err.splitlines()) == 1
         assert len(ran.runs) == folders
-        return refused.err.strip()
+        return rejected.err.strip()
 
     start = "fedpan_exp: study.weights must be"
-    assert refusal("pan=mul") == f"{start} a run with pan.mode=mul, got {run} with None"
-    assert refusal("pan=off", "model.width=25") == f"{start} a run with model.width=25, got {run} with 24"
+    assert rejection("pan=mul") == f"{start} a run with pan.mode=mul, got {run} with None"
+    assert rejection("pan=off", "model.width=25") == f"{start} a run with model.width=25, got {run} with 24"
     (run / "config.yaml").write_text(
         yaml.safe_dump(yaml.safe_load((run / "config.yaml").read_text()) | {"dataset": {"name": "mnist"}})
     )
-    assert refusal("pan=off") == f"{start} a run with dataset=digits, got {run} with mnist"
+    assert rejection("pan=off") == f"{start} a run with dataset=digits, got {run} with mnist"
     (run / "config.yaml").write_text("no settings")
-    assert "the folder of a finished run" in refusal("pan=off")
+    assert "the folder of a finished run" in rejection("pan=off")
     (run / "config.yaml").unlink()
-    assert refusal("pan=off") == f"{start} the folder of a finished run, got {run} (No such file or directory)"
+    assert rejection("pan=off") == f"{start} the folder of a finished run, got {run} (No such file or directory)"
 
 
-def test_tensors_of_another_network_are_refused(command):
+def test_tensors_of_another_network_are_rejected(command):
     (run,) = command("study=centralize", *NET, "study.epochs=1", "pan=off").runs
     save_file({"head.weight": torch.zeros(2)}, run / "weights.safetensors")
     ran = command(*SHUFFLE, f"study.weights={run}", "pan=off")
@@ -123,7 +124,7 @@ def test_tensors_of_another_network_are_refused(command):
 
 
 @pytest.mark.parametrize(
-    ("word", "message"),
+    ("override", "message"),
     [
         ("study.P_sf=[0,1.5]", "study.P_sf must be values in [0, 1], got [0.0, 1.5]"),
         ("study.P_sf=[]", "study.P_sf must be values in [0, 1], got []"),
@@ -131,7 +132,7 @@ def test_tensors_of_another_network_are_refused(command):
         ("study.epochs=0", "study.epochs must be at least 1, got 0"),
     ],
 )
-def test_what_cannot_be_shuffled_is_refused(word, message):
-    with pytest.raises(ConfigError) as refused:
-        experiment("study=shuffle_test", word)
-    assert str(refused.value) == message
+def test_invalid_settings_are_rejected(override, message):
+    with pytest.raises(ConfigError) as error:
+        experiment("study=shuffle_test", override)
+    assert str(error.value) == message

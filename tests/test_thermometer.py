@@ -10,13 +10,13 @@ from omegaconf import OmegaConf
 
 from conftest import experiment
 from fedpan_exp import misalignment as thermometer
-from fedpan_exp.alignment.misalignment import misplaced_share, read
+from fedpan_exp.alignment.misalignment import misplaced_ratio, read
 from fedpan_exp.system.atomic_io import write_json
 from fedpan_exp.system.rng import rng
 
 
 def misplaced(N_sf, P_sf=0.1):
-    return misplaced_share(N_sf, P_sf, 1024, 100, 20, rng(0, "thermometer"))
+    return misplaced_ratio(N_sf, P_sf, 1024, 100, 20, rng(0, "thermometer"))
 
 
 def test_misplaced_shares_are_the_papers():
@@ -32,17 +32,17 @@ def reading(shares, means, accuracy):
 
 def test_a_reading_is_where_the_curve_crosses():
     shares, means = [0.0, 0.02, 0.10], [0.90, 0.80, 0.60]
-    assert reading(shares, means, 0.85).share == pytest.approx(0.01)
-    assert reading(shares, means, 0.70).share == pytest.approx(0.06)
-    assert reading(shares, means, 0.90).share == 0
-    assert reading(shares, means, 0.91).share == -inf
-    assert reading(shares, means, 0.59).share == inf
+    assert reading(shares, means, 0.85).ratio == pytest.approx(0.01)
+    assert reading(shares, means, 0.70).ratio == pytest.approx(0.06)
+    assert reading(shares, means, 0.90).ratio == 0
+    assert reading(shares, means, 0.91).ratio == -inf
+    assert reading(shares, means, 0.59).ratio == inf
     assert isnan(reading(shares, means, 0.85).low)
 
 
 def test_a_curve_can_only_fall():
     """The second and third point rise: both become (0.03, 0.7), halfway to which lies 0.8."""
-    assert reading([0.0, 0.02, 0.04, 0.1], [0.9, 0.65, 0.75, 0.5], 0.8).share == pytest.approx(0.015)
+    assert reading([0.0, 0.02, 0.04, 0.1], [0.9, 0.65, 0.75, 0.5], 0.8).ratio == pytest.approx(0.015)
 
 
 def test_the_interval_covers_what_seeds_leave_open():
@@ -51,8 +51,8 @@ def test_the_interval_covers_what_seeds_leave_open():
     shares = [0.0, 0.05, 0.10]
     curve = np.array([[0.9], [0.85], [0.80]]) + 0.01 * rng.standard_normal((3, seeds))
     found = read(shares, curve, 0.85 + 0.01 * rng.standard_normal(seeds), rng)
-    assert found.low < found.share < found.high
-    assert found.share == pytest.approx(0.05, abs=0.003)
+    assert found.low < found.ratio < found.high
+    assert found.ratio == pytest.approx(0.05, abs=0.003)
     assert found.high - found.low == pytest.approx(2 * 1.96 * 0.01 * np.sqrt(2 / seeds), rel=0.25)
 
 

@@ -11,10 +11,10 @@ from fedpan_exp.studies.setup import make_task, set_up
 def main() -> None:
     job = Job()
     setting = experiment(job.name, job.rounds, os.environ["RANKS"])
-    world = set_up(setting)
-    start_alike(world.trainer.net.net, job.name)
-    task = make_task(setting, world)
-    ranks = count_ranks(setting.ranks, task.cohort_size, world.trainer.fabric.device)
+    setup = set_up(setting)
+    start_alike(setup.trainer.net.net, job.name)
+    task = make_task(setting, setup)
+    ranks = count_ranks(setting.ranks, task.cohort_size, setup.trainer.fabric.device)
     for this in federate(task, make_executor(task, ranks)):
         job.end_round(this.test().accuracy)
     job.report()

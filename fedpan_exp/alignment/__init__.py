@@ -1,1 +1,1 @@
-"""What is true of any network with interchangeable neurons."""
+"""Permutation symmetry of neurons: shuffling, matching, fusing and comparing networks by their permutation spec."""

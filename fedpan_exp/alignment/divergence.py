@@ -1,4 +1,4 @@
-"""How far clients drift apart, layer by layer."""
+"""Client drift per layer: weight divergence, gradient variance, cosine of updates."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,18 +10,18 @@ from fedpan_exp.alignment.permutation_spec import PermutationSpec
 
 
 def weights_by_layer(state: Mapping[str, Tensor], spec: PermutationSpec) -> dict[str, Tensor]:
-    """The matrix or the kernels W_l of each layer: fc1 .. head, conv1 .., block1_1.unit1 ..; neither bias nor norm."""
+    """Layer (fc1, head, conv1, block1_1.unit1, ...) -> its weight matrix or kernels W_l, without bias and norm."""
     matrices = [name for name, axes in spec.axes.items() if len(axes) > 1]
     return {_layer(name): state[name] for name in matrices}
 
 
 def weight_divergence(local: Mapping[str, Tensor], mean: Mapping[str, Tensor]) -> dict[str, float]:
-    """|W_l^k - W_l| of one client; the paper's figure is its mean over the clients of a round."""
+    """|W_l^k - W_l| of one client. The paper's figure shows the mean over the clients of a round."""
     return {layer: (local[layer] - mean[layer]).norm().item() for layer in mean}
 
 
 def gradient_variances(gradients: Sequence[Mapping[str, Tensor]]) -> list[dict[str, float]]:
-    """|g_l^k - g_l|^2 of each client, g_l the mean over them: the mean of these is the variance over clients."""
+    """|g_l^k - g_l|^2 per client, where g_l is the mean over clients. Their mean is the variance over clients."""
     means = {layer: torch.stack([gradient[layer] for gradient in gradients]).mean(0) for layer in gradients[0]}
     return [
         {layer: (gradient[layer] - mean).square().sum().item() for layer, mean in means.items()}
@@ -32,11 +32,11 @@ def gradient_variances(gradients: Sequence[Mapping[str, Tensor]]) -> list[dict[s
 def update_cosines(
     local: Mapping[str, Tensor], before: Mapping[str, Tensor], mean: Mapping[str, Tensor]
 ) -> dict[str, float]:
-    """The cosine between the way a client went and the way all went on average: 1 where all go the same way."""
-    ways = {layer: (local[layer] - start, mean[layer] - start) for layer, start in before.items()}
+    """Cosine similarity of a client's update and the mean update; 1 if they point in the same direction."""
+    deltas = {layer: (local[layer] - start, mean[layer] - start) for layer, start in before.items()}
     return {
-        layer: F.cosine_similarity(own.flatten(), common.flatten(), dim=0).item()
-        for layer, (own, common) in ways.items()
+        layer: F.cosine_similarity(delta.flatten(), mean_delta.flatten(), dim=0).item()
+        for layer, (delta, mean_delta) in deltas.items()
     }
 
 

@@ -1,7 +1,7 @@
-"""Fusing two networks: interpolation, once the neurons of one are brought to the places of the other.
+"""Fuse two networks: align the neurons of one with the other, then interpolate the weights.
 
-After model fusion by optimal transport (Singh & Jaggi, NeurIPS 2020). Between as many neurons on both sides exact
-transport is an assignment (matching.py); entropic transport shares each neuron out among several.
+Follows model fusion by optimal transport (Singh & Jaggi, NeurIPS 2020). With equal numbers of neurons, exact transport
+is an assignment (matching.py); entropic transport distributes each neuron over several.
 """
 
 from collections.abc import Mapping
@@ -9,21 +9,21 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from fedpan_exp.alignment.permutation_spec import PermutationSpec, owned
+from fedpan_exp.alignment.permutation_spec import PermutationSpec, rows_per_neuron
 
-TOLERANCE = 1e-6  # of the sums of rows
+TOLERANCE = 1e-6  # on the row sums
 STEPS = 1000
 
 
 def interpolate(a: Mapping[str, Tensor], b: Mapping[str, Tensor], mu: float) -> dict[str, Tensor]:
-    """(1 - mu) a + mu b; counters, which are whole numbers, stay a's."""
+    """(1 - mu) a + mu b; integer tensors, which are counters, are taken from a."""
     return {name: a[name].lerp(b[name], mu) if a[name].is_floating_point() else a[name] for name in a}
 
 
 def sinkhorn(costs: Tensor, epsilon: float, sections: int = 1) -> Tensor:
-    """Entropic transport between equal masses (Cuturi, NeurIPS 2013), in log space: rows and columns sum to 1.
+    """Entropic transport plan between equal masses (Cuturi, NeurIPS 2013), in log space: rows and columns sum to 1.
 
-    epsilon is in units of the mean cost; the smaller, the nearer to an assignment.
+    `epsilon` is in units of the mean cost; the smaller it is, the closer the plan is to an assignment.
     """
     costs = costs.double()
     section = torch.arange(len(costs), device=costs.device) * sections // len(costs)
@@ -39,7 +39,7 @@ def sinkhorn(costs: Tensor, epsilon: float, sections: int = 1) -> Tensor:
 
 
 def transport(state: Mapping[str, Tensor], spec: PermutationSpec, plans: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """`permute` with soft orders: new neuron j of a group is the sum of the old ones by row j of plans[group]."""
+    """Soft `permute`: new neuron j of a group is the sum of the old ones, weighted by row j of plans[group]."""
     moved = dict(state)
     for name, axes in spec.axes.items():
         for dim, axis in enumerate(axes):
@@ -51,11 +51,11 @@ def transport(state: Mapping[str, Tensor], spec: PermutationSpec, plans: Mapping
     return moved
 
 
-def weights_of_neurons(state: Mapping[str, Tensor], spec: PermutationSpec, group: str) -> Tensor:
-    """[neurons, entries]: all that each neuron of a group owns."""
+def neuron_weights(state: Mapping[str, Tensor], spec: PermutationSpec, group: str) -> Tensor:
+    """[neurons, entries]: all weights of each neuron of a group, incoming and outgoing."""
     parts = []
     for name, axes in spec.axes.items():
         for dim, axis in enumerate(axes):
             if axis and axis.group == group:
-                parts.append(owned(state[name], dim, spec.sizes[group]))
+                parts.append(rows_per_neuron(state[name], dim, spec.sizes[group]))
     return torch.cat(parts, 1)

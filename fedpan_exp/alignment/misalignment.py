@@ -1,4 +1,4 @@
-"""The misalignment thermometer: a loss of accuracy, read as the share of misplaced neurons that costs as much."""
+"""Misalignment: express a loss of accuracy as the ratio of misplaced neurons that costs as much."""
 
 from collections.abc import Sequence
 from math import inf, nan
@@ -10,63 +10,63 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from fedpan_exp.alignment.kept_ratio import share_in_place
-from fedpan_exp.alignment.shuffle import shuffled_order
+from fedpan_exp.alignment.kept_ratio import kept_ratio
+from fedpan_exp.alignment.shuffle import sample_permutation
 
-NEGLIGIBLE = 1e-6  # a probability
-INTERVAL = (0.025, 0.975)
-ENOUGH = 6  # seeds for that; the interval of fewer is all that their resamples give
+NEGLIGIBLE = 1e-6  # probability of the shuffle counts left out
+INTERVAL = (0.025, 0.975)  # quantiles
+MIN_SEEDS = 6  # for these quantiles; with fewer seeds the interval is the range of the resamples
 
 Numbers = NDArray[np.float64]
 
 
 class Reading(NamedTuple):
-    """Misplaced neurons, a share; -inf is above and inf below all accuracies of the curve: out of range."""
+    """Ratio of misplaced neurons; out of range if the accuracy is above (-inf) or below (inf) the whole curve."""
 
-    share: float
-    low: float = nan  # no interval from less than two seeds
+    ratio: float
+    low: float = nan  # no interval from fewer than two seeds
     high: float = nan
 
 
-def misplaced_share(
+def misplaced_ratio(
     N_sf: float, P_sf: float, neurons: int, steps: int, repeats: int, generator: torch.Generator
 ) -> float:
-    """1 - R_kept of a visit, in expectation: exact in how many shuffles there are, simulated in what they do."""
-    chance = min(1.0, N_sf / steps)
-    share, left = 0.0, 1.0  # left: the probability of more shuffles than counted
-    orders = [torch.arange(neurons) for _ in range(repeats)]
+    """Expected 1 - R_kept of local training: exact over the number of shuffles, simulated over their permutations."""
+    shuffle_probability = min(1.0, N_sf / steps)
+    ratio, remaining = 0.0, 1.0  # remaining: the probability of more shuffles than counted so far
+    perms = [torch.arange(neurons) for _ in range(repeats)]
     for shuffles in range(steps + 1):
-        probability = float(binom.pmf(shuffles, steps, chance))
-        moved = 1 - fmean(map(share_in_place, orders))
-        share, left = share + probability * moved, left - probability
-        if left < NEGLIGIBLE:
+        probability = float(binom.pmf(shuffles, steps, shuffle_probability))
+        moved = 1 - fmean(map(kept_ratio, perms))
+        ratio, remaining = ratio + probability * moved, remaining - probability
+        if remaining < NEGLIGIBLE:
             break
-        orders = [order[shuffled_order(neurons, P_sf, generator)] for order in orders]
-    return share
+        perms = [perm[sample_permutation(neurons, P_sf, generator)] for perm in perms]
+    return ratio
 
 
 def read(misplaced: Sequence[float], curve: Numbers, accuracy: Numbers, generator: np.random.Generator) -> Reading:
-    """Where on the curve of accuracies [points, seeds] against misplaced neurons these accuracies [seeds] lie.
+    """The ratio at which the curve of accuracies [points, seeds] over `misplaced` has the mean of `accuracy` [seeds].
 
-    The interval is a bootstrap over the seeds, drawn together for the curve and the accuracies: runs of one seed share
-    their initial weights and the clients of each round.
+    The interval is a bootstrap over seeds, which are resampled jointly for the curve and the accuracies: runs of one
+    seed have the same initial weights and the same cohort in each round.
     """
     x, seeds = np.asarray(misplaced), len(accuracy)
-    reading = _cross(x, curve.mean(1), accuracy.mean())
+    ratio = _cross(x, curve.mean(1), accuracy.mean())
     if seeds < 2:
-        return Reading(reading)
+        return Reading(ratio)
     draws = generator.integers(seeds, size=(2000, seeds))
-    found = np.sort([_cross(x, curve[:, drawn].mean(1), accuracy[drawn].mean()) for drawn in draws])
-    ends = INTERVAL if seeds >= ENOUGH else (0.0, 1.0)
-    low, high = (float(found[int(quantile * (len(found) - 1))]) for quantile in ends)
-    return Reading(reading, low, high)
+    resampled = np.sort([_cross(x, curve[:, drawn].mean(1), accuracy[drawn].mean()) for drawn in draws])
+    quantiles = INTERVAL if seeds >= MIN_SEEDS else (0.0, 1.0)
+    low, high = (float(resampled[int(quantile * (len(resampled) - 1))]) for quantile in quantiles)
+    return Reading(ratio, low, high)
 
 
 def _cross(x: Numbers, y: Numbers, target: float) -> float:
-    """Where a curve that can only fall meets the target."""
+    """The x at which y(x), made non-increasing by pooling adjacent violators, equals the target."""
     blocks = [(x[i], y[i], 1) for i in np.argsort(x)]
     falling: list[tuple[float, float, int]] = []
-    for block in blocks:  # neighbours that rise are noise, and are pooled
+    for block in blocks:
         falling.append(block)
         while len(falling) > 1 and falling[-2][1] <= falling[-1][1]:
             (x1, y1, n1), (x2, y2, n2) = falling.pop(-2), falling.pop()

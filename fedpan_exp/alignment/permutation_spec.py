@@ -1,8 +1,8 @@
-"""Which group of neurons every axis of every parameter runs over.
+"""Permutation specification: which group of neurons each axis of each tensor indexes.
 
-Shuffling, matching and fusing all need one fact: when the neurons of a group are reordered, which tensors move, along
-which axis. A network states it once, here. The idea is Git Re-Basin's permutation specification (Ainsworth et al.,
-ICLR 2023), extended by blocks (flattened maps) and sections (GroupNorm).
+When the neurons of a group are permuted, the spec tells which tensors change, along which axis. Each network builds its
+spec once; shuffling, matching and fusing all use it. The idea is from Git Re-Basin (Ainsworth et al., ICLR 2023),
+extended by blocks (flattened feature maps) and sections (GroupNorm).
 """
 
 from collections.abc import Mapping
@@ -14,16 +14,16 @@ from torch import Tensor, nn
 
 class Axis(NamedTuple):
     group: str
-    block: int = 1  # consecutive entries one neuron owns, e.g. H * W after flattening a conv map
+    block: int = 1  # consecutive entries per neuron, e.g. H * W after flattening a feature map
 
 
 class PermutationSpec:
-    """Parameter or buffer name -> one Axis per tensor axis; None marks an axis that must not move."""
+    """Maps the name of a parameter or buffer to one Axis per tensor axis; None marks an axis that is not permuted."""
 
     def __init__(self) -> None:
         self.axes: dict[str, tuple[Axis | None, ...]] = {}
-        self.sizes: dict[str, int] = {}  # neurons in each group
-        self.sections: dict[str, int] = {}  # neurons change places only within equal consecutive sections
+        self.sizes: dict[str, int] = {}  # neurons per group
+        self.sections: dict[str, int] = {}  # number of equal consecutive sections, within which neurons may be permuted
 
     def group(self, name: str, size: int) -> str:
         self.sizes[name] = size
@@ -37,9 +37,9 @@ class PermutationSpec:
         self._weighted(name, outputs, (_axis(inputs), None, None), bias)
 
     def norm(self, name: str, group: str, layer: nn.Module) -> None:
-        """A norm layer belongs to the neurons it normalises; GroupNorm's groups may not mix."""
+        """Add a norm layer, whose channels are permuted with `group`; GroupNorm's groups become its sections."""
         for part, tensor in layer.state_dict().items():
-            if tensor.dim() == 1:  # weight, bias and running statistics; not BatchNorm's counter
+            if tensor.dim() == 1:  # weight, bias and running statistics, but not BatchNorm's batch counter
                 self.axes[f"{name}.{part}"] = (Axis(group),)
         if isinstance(layer, nn.GroupNorm):
             self.sections[group] = layer.num_groups
@@ -50,20 +50,22 @@ class PermutationSpec:
             self.axes[f"{name}.bias"] = (_axis(outputs),)
 
 
-def permute(state: Mapping[str, Tensor], spec: PermutationSpec, orders: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Reorder neurons: new neuron j of a group is old neuron orders[group][j]."""
+def permute(
+    state: Mapping[str, Tensor], spec: PermutationSpec, permutations: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Permute neurons: new neuron j of a group is old neuron permutations[group][j]."""
     moved = dict(state)
     for name in state:
         for dim, axis in enumerate(spec.axes.get(name, ())):
-            if axis and axis.group in orders:
-                order = orders[axis.group].to(moved[name].device)
-                entries = torch.arange(axis.block, device=order.device)
-                moved[name] = moved[name].index_select(dim, (order[:, None] * axis.block + entries).flatten())
+            if axis and axis.group in permutations:
+                perm = permutations[axis.group].to(moved[name].device)
+                offsets = torch.arange(axis.block, device=perm.device)
+                moved[name] = moved[name].index_select(dim, (perm[:, None] * axis.block + offsets).flatten())
     return moved
 
 
-def owned(tensor: Tensor, dim: int, neurons: int) -> Tensor:
-    """[neurons, entries]: what each neuron owns of a tensor whose axis `dim` runs over them."""
+def rows_per_neuron(tensor: Tensor, dim: int, neurons: int) -> Tensor:
+    """Reshape a tensor whose axis `dim` indexes neurons to [neurons, entries]."""
     return tensor.movedim(dim, 0).reshape(neurons, -1)
 
 

@@ -1,24 +1,24 @@
-"""Which class a neuron works for (preference vectors, after Fed²: Yu et al., KDD 2021)."""
+"""Class preference of neurons: the preference vectors of Fed² (Yu et al., KDD 2021)."""
 
 import torch
 from torch import Tensor
 
 
 def contributions(activation: Tensor, gradient: Tensor, labels: Tensor, classes: int) -> Tensor:
-    """p_c = sum_b Acti(x_cb) dZ_c/dActi(x_cb) as [neurons, classes]; a channel's positions are summed, too.
+    """p_c = sum_b Acti(x_cb) dZ_c/dActi(x_cb) as [neurons, classes], also summed over the positions of a channel.
 
-    `gradient` is, for each sample, that of the score of its own class; others do not enter p_c.
+    `gradient` is the gradient of each sample's logit of its true class with respect to `activation`.
     """
-    worth = (activation * gradient).flatten(2).sum(2) if activation.dim() > 2 else activation * gradient
-    vectors = worth.new_zeros(classes, worth.shape[1])
-    return vectors.index_add_(0, labels, worth).T
+    products = (activation * gradient).flatten(2).sum(2) if activation.dim() > 2 else activation * gradient
+    vectors = products.new_zeros(classes, products.shape[1])
+    return vectors.index_add_(0, labels, products).T
 
 
 def preferred_class(vectors: Tensor) -> Tensor:
-    """The argmax of each neuron's vector; -1 for one that is silent on all samples and works for none."""
+    """The argmax of each neuron's vector; -1 for a neuron that is inactive on all samples."""
     return torch.where((vectors != 0).any(1), vectors.argmax(1), -1)
 
 
-def share_of_same_class(a: Tensor, b: Tensor) -> float:
-    """Of the neurons; one that is silent in both networks has not changed either."""
+def same_class_ratio(a: Tensor, b: Tensor) -> float:
+    """Fraction of neurons with the same preferred class; neurons inactive in both networks count as the same."""
     return torch.eq(preferred_class(a), preferred_class(b)).double().mean().item()

@@ -1,4 +1,4 @@
-"""The paper's shuffle process (Algorithm 1): move a controlled share of the neurons of every hidden layer."""
+"""The paper's shuffle process (Algorithm 1): permute a controlled fraction of the neurons of each hidden layer."""
 
 import torch
 from torch import Tensor
@@ -6,23 +6,23 @@ from torch import Tensor
 from fedpan_exp.alignment.permutation_spec import PermutationSpec
 
 
-def shuffled_order(neurons: int, P_sf: float, generator: torch.Generator) -> Tensor:
-    """Swap each position j with a later one with probability P_sf."""
-    order = list(range(neurons))
+def sample_permutation(neurons: int, P_sf: float, generator: torch.Generator) -> Tensor:
+    """Swap each position j with a random later one with probability P_sf."""
+    perm = list(range(neurons))
     swap = (torch.rand(neurons, generator=generator) <= P_sf).tolist() if P_sf > 0 else [False] * neurons
-    reach = torch.rand(neurons, generator=generator).tolist()
+    offset = torch.rand(neurons, generator=generator).tolist()
     for j in range(neurons - 1):
         if swap[j]:
-            i = j + 1 + int(reach[j] * (neurons - j - 1))
-            order[j], order[i] = order[i], order[j]
-    return torch.tensor(order)
+            i = j + 1 + int(offset[j] * (neurons - j - 1))
+            perm[j], perm[i] = perm[i], perm[j]
+    return torch.tensor(perm)
 
 
-def shuffled_orders(spec: PermutationSpec, P_sf: float, generator: torch.Generator) -> dict[str, Tensor]:
-    """One order for every group of neurons, section by section."""
-    orders = {}
+def sample_permutations(spec: PermutationSpec, P_sf: float, generator: torch.Generator) -> dict[str, Tensor]:
+    """One permutation per group of neurons, drawn section by section."""
+    permutations = {}
     for group, size in spec.sizes.items():
         width = size // spec.sections[group]
         starts = range(0, size, width)
-        orders[group] = torch.cat([start + shuffled_order(width, P_sf, generator) for start in starts])
-    return orders
+        permutations[group] = torch.cat([start + sample_permutation(width, P_sf, generator) for start in starts])
+    return permutations

@@ -1,10 +1,10 @@
-"""One file per family of networks; the settings dataclass of each is its config schema and builds it."""
+"""Models: one file per family, with a settings dataclass that is the config schema and builds the network."""
 
-from fedpan_exp.models.activations import POSITIONS, activations, check_layers, watch
+from fedpan_exp.models.activations import POSITIONS, activations, capture_activations, check_layers
+from fedpan_exp.models.client_encodings import use_client_encodings
 from fedpan_exp.models.encodings import ENCODINGS
 from fedpan_exp.models.mlp import MLPSettings
 from fedpan_exp.models.network import ModelSettings, Network, authors_init, he_init
-from fedpan_exp.models.personal import own_encodings
 from fedpan_exp.models.position import Pan, PositionEncoding, encodings, inactive_layers
 from fedpan_exp.models.resnet import ResNetSettings
 from fedpan_exp.models.vgg import VGGSettings
@@ -21,10 +21,10 @@ __all__ = [
     "PositionEncoding",
     "activations",
     "authors_init",
+    "capture_activations",
     "check_layers",
     "encodings",
     "he_init",
     "inactive_layers",
-    "own_encodings",
-    "watch",
+    "use_client_encodings",
 ]

@@ -1,4 +1,4 @@
-"""What a neuron's value may be, by its position: one function each, (J neurons, T waves) -> [J] values in [-1, 1]."""
+"""Position encodings: functions (J neurons, T periods) -> [J] values in [-1, 1]."""
 
 import math
 from collections.abc import Callable
@@ -8,38 +8,38 @@ from torch import Tensor
 
 from fedpan_exp.system.rng import rng
 
-NEGLIGIBLE = 1e-9  # a sine below this is a rounding error of sin(pi n)
+NEGLIGIBLE = 1e-9  # smaller sines are rounding errors of sin(pi n) = 0
 
 
 def sine(J: int, T: float) -> Tensor:
-    """The paper's: sin(2 pi T j / J). At T=1 two neurons share almost every value."""
+    """sin(2 pi T j / J), the paper's encoding. At T=1 almost every value belongs to two neurons."""
     wave = torch.sin(2 * math.pi * _phase(J, T))
     return torch.where(wave.abs() < NEGLIGIBLE, 0.0, wave)
 
 
 def cosine(J: int, T: float) -> Tensor:
-    """A quarter of a wave ahead of the sine: the same values, but never neutral."""
+    """cos(2 pi T j / J): the sine shifted by a quarter period, and never all zero."""
     wave = torch.cos(2 * math.pi * _phase(J, T))
     return torch.where(wave.abs() < NEGLIGIBLE, 0.0, wave)
 
 
 def sign(J: int, T: float) -> Tensor:
-    """The sine's square wave: up in the first half of each wave, down in the second."""
+    """Square wave: 1 in the first half of each period, -1 in the second."""
     return torch.where(_phase(J, T) < 0.5, 1.0, -1.0).double()
 
 
 def ramp(J: int, T: float) -> Tensor:
-    """Evenly from -1 to 1: a value of its own for every neuron. Knows no T."""
+    """Linear from -1 to 1: every neuron has a distinct value. T does not apply."""
     return torch.linspace(-1, 1, J, dtype=torch.float64, device="cpu")
 
 
 def quarter(J: int, T: float) -> Tensor:
-    """sin(pi j / 2 J), the sine until it turns: a value of its own for every neuron. Knows no T."""
+    """sin(pi j / 2J), the rising quarter of the sine: every neuron has a distinct value. T does not apply."""
     return torch.sin(math.pi / 2 * _phase(J, 1.0))
 
 
 def random(J: int, T: float) -> Tensor:
-    """Uniform draws, the same for all clients and seeds: part of the network, not of the run. Knows no T."""
+    """Uniform random values, the same for all clients and seeds: part of the architecture. T does not apply."""
     return 2 * torch.rand(J, dtype=torch.float64, generator=rng(0, "random encoding", J), device="cpu") - 1
 
 
@@ -54,6 +54,6 @@ ENCODINGS: dict[str, Callable[[int, float], Tensor]] = {
 
 
 def _phase(J: int, T: float) -> Tensor:
-    """Where in its wave each position lies, in [0, 1)."""
-    # On the CPU even while a network is built without memory (torch's meta device), to see which values are neutral.
+    """Phase of each position within its period, in [0, 1)."""
+    # Explicitly on the CPU: on torch's meta device the values could not be inspected for being neutral.
     return T * torch.arange(J, dtype=torch.float64, device="cpu") / J % 1

@@ -1,4 +1,4 @@
-"""The paper's multi-layer perceptron: 784-1024-1024-1024-C."""
+"""The paper's multi-layer perceptron: 784-1024-1024-1024-classes."""
 
 from dataclasses import dataclass
 from math import prod
@@ -14,7 +14,7 @@ from fedpan_exp.system.errors import require
 @dataclass
 class MLPSettings(ModelSettings):
     width: int = 1024
-    depth: int = 3  # hidden layers; 0 is a linear classifier
+    depth: int = 3  # hidden layers; 0 gives a linear classifier
 
     def __post_init__(self) -> None:
         require(self.width >= 1, "model.width", "at least 1", self.width)
@@ -25,21 +25,21 @@ class MLPSettings(ModelSettings):
 
 
 class MLP(Network):
-    """fc - PE - ReLU, `depth` times, then the head."""
+    """`depth` times fc - position encoding (PE) - ReLU, then the head."""
 
     def __init__(self, inputs: int, width: int, depth: int, classes: int, pan: Pan):
         super().__init__()
         self.body, self.activation_modules = nn.Sequential(), {}
         self.permutation_spec = spec = PermutationSpec()
         self.body.add_module("flatten", nn.Flatten())
-        before, fan_in = None, inputs
+        previous, fan_in = None, inputs
         for i in range(1, depth + 1):
             group = spec.group(f"fc{i}", width)
             self.body.add_module(f"fc{i}", nn.Linear(fan_in, width))
             self.body.add_module(f"pe{i}", pan.encode(group, width))
             self.body.add_module(f"relu{i}", nn.ReLU())
-            spec.dense(f"body.fc{i}", before, group)
+            spec.dense(f"body.fc{i}", previous, group)
             self.activation_modules[group] = f"body.relu{i}"
-            before, fan_in = group, width
+            previous, fan_in = group, width
         self.head = nn.Linear(fan_in, classes)
-        spec.dense("head", before, None)
+        spec.dense("head", previous, None)

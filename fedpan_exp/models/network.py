@@ -1,4 +1,4 @@
-"""What every network offers the rest of the house."""
+"""The interface of all networks, initialisation and norm layers."""
 
 import re
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ class Network(nn.Module):
 
     body: nn.Sequential
     head: nn.Linear
-    permutation_spec: PermutationSpec  # which neurons each tensor axis runs over
-    activation_modules: dict[str, str]  # group of neurons -> the module that gives their activations
+    permutation_spec: PermutationSpec  # which neurons each tensor axis indexes
+    activation_modules: dict[str, str]  # group of neurons -> name of the module that outputs their activations
 
     @property
     def has_batch_norm(self) -> bool:
@@ -30,7 +30,7 @@ class Network(nn.Module):
         return self.body(x)
 
     def forward(self, x: Tensor, with_features: bool = False) -> Any:
-        """Logits; or features and logits."""
+        """Logits, or (features, logits)."""
         features = self.features(x)
         logits = self.head(features)
         return (features, logits) if with_features else logits
@@ -38,18 +38,18 @@ class Network(nn.Module):
 
 @dataclass
 class ModelSettings:
-    """What every model's YAML sets: its name and the learning rates that go with it."""
+    """Settings of every model: its name and default learning rates."""
 
     name: str = ""
     lr: float = 0.05  # the paper's
-    authors_lr: float = 0.05  # the released code's, taken by fidelity=authors
+    authors_lr: float = 0.05  # the released code's, used with fidelity=authors
 
     def build(self, shape: Shape, classes: int, pan: Pan) -> Network:
         raise ConfigError(f"model must be one of the options of the group model, got {self.name or 'none'}")
 
 
 def authors_init(net: nn.Module, generator: torch.Generator) -> None:
-    """The released code's initialisation, drawn in the order of the layers: encodings do not change it."""
+    """The released code's initialisation, drawn layer by layer, so that it does not depend on the encodings."""
     for module in net.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu", generator=generator)
@@ -60,7 +60,7 @@ def authors_init(net: nn.Module, generator: torch.Generator) -> None:
 
 
 def he_init(net: nn.Module, generator: torch.Generator) -> None:
-    """He et al. (ICCV 2015): every layer's pre-activations are about as large as its input, as in a trained network."""
+    """He et al. (ICCV 2015): the scale of activations is preserved from layer to layer, as in a trained network."""
     for module in net.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
             nn.init.kaiming_normal_(module.weight, mode="fan_in", nonlinearity="relu", generator=generator)
@@ -69,7 +69,7 @@ def he_init(net: nn.Module, generator: torch.Generator) -> None:
 
 
 def norm_layer(kind: str, channels: int) -> nn.Module:
-    """`none`, `bn` or `gn<groups>`."""
+    """`kind` is none, bn or gn<groups>."""
     if kind == "none":
         return nn.Identity()
     if kind == "bn":
@@ -79,11 +79,11 @@ def norm_layer(kind: str, channels: int) -> nn.Module:
     return nn.GroupNorm(groups, channels)
 
 
-def beside_norm(kind: str, side: str = "after") -> str:
-    """Where an encoding lies, in words: none, after bn, before gn8."""
+def norm_position(kind: str, side: str = "after") -> str:
+    """Position of an encoding relative to the norm layer: none, after bn, before gn8."""
     return kind if kind == "none" else f"{side} {kind}"
 
 
 def check_norm(kind: str) -> None:
-    known = re.fullmatch(r"none|bn|gn[1-9]\d*", kind) is not None
-    require(known, "model.norm", "none, bn or gn<groups> (gn1, gn8, ...)", kind)
+    is_valid = re.fullmatch(r"none|bn|gn[1-9]\d*", kind) is not None
+    require(is_valid, "model.norm", "none, bn or gn<groups> (gn1, gn8, ...)", kind)

@@ -1,4 +1,4 @@
-"""Position-aware neurons: a fixed value of the neuron's position joins its pre-activation."""
+"""Position-aware neurons (PANs): a fixed value per position is added to or multiplied with the pre-activation."""
 
 import math
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from fedpan_exp.system.errors import require, require_choice
 
 @dataclass
 class Pan:
-    """How neurons know their position: e_j = A sin(2 pi T j / J), added (PAN+) or 1 + e_j multiplied (PAN∘)."""
+    """Settings of PANs: add e_j = A sin(2 pi T j / J) (PAN+), or multiply by 1 + e_j (PAN∘)."""
 
     mode: str = "off"
     A: float = 0.0  # amplitude
-    T: float = 1.0  # period: waves over the width of a layer
-    encoding: str = "sine"  # the paper's; others in its place
-    placement: str = "paper"  # all hidden layers, or where the released code has them
-    per_client: str = "shared"  # encodings: the same for all clients, each its own, or partly
-    own_share: float = 0.5  # of the positions, where partly
+    T: float = 1.0  # number of periods over the width of a layer
+    encoding: str = "sine"  # the paper's, or an alternative
+    placement: str = "paper"  # in all hidden layers, or only where the released code has them
+    per_client: str = "shared"  # the same values at all clients, own values per client, or partly own values
+    own_share: float = 0.5  # with per_client=partial: fraction of positions with own values
 
     def __post_init__(self) -> None:
         require_choice("pan.mode", self.mode, ("off", "add", "mul"))
@@ -36,31 +36,30 @@ class Pan:
         return self.mode == "off" or self.A == 0
 
     def encode(self, layer: str, neurons: int, norm: str = "none") -> "PositionEncoding":
-        made = PositionEncoding(layer, neurons, self.mode, self.A, self.T, self.encoding, norm)
-        made.own = {"shared": 0.0, "own": 1.0, "partial": self.own_share}[self.per_client]
-        return made
+        module = PositionEncoding(layer, neurons, self.mode, self.A, self.T, self.encoding, norm)
+        module.client_fraction = {"shared": 0.0, "own": 1.0, "partial": self.own_share}[self.per_client]
+        return module
 
 
 class PositionEncoding(nn.Module):
-    """Adds or multiplies the encoding to every neuron (channel) of a layer.
+    """Adds the encoding to, or multiplies it with, every neuron (channel) of a layer.
 
-    It belongs to the position, not to the neuron: neither trained, nor uploaded, nor averaged, nor moved when neurons
-    are permuted. So it lives outside the state dict. A neutral encoding is left out of the computation, which makes
-    `A=0` the plain network bit for bit.
+    The encoding belongs to the position, not to the neuron: it is not trained, uploaded, averaged or permuted. It is
+    therefore not in the state dict. A neutral encoding is skipped, so that `A=0` is bit for bit the plain network.
     """
 
     values: Tensor
-    own: float = 0.0  # the share of its values that a client has in an order of its own
+    client_fraction: float = 0.0  # fraction of the values that each client permutes
 
     def __init__(
         self, layer: str, neurons: int, mode: str, A: float, T: float, encoding: str = "sine", norm: str = "none"
     ):
         super().__init__()
         self.layer, self.neurons, self.mode, self.T = layer, neurons, mode, T
-        self.norm = norm  # and on which side of it: none, after bn, before gn8
+        self.norm = norm  # the adjacent norm layer: none, after bn, before gn8
         wave = A * ENCODINGS[encoding](neurons, T)
         self.neutral = mode == "off" or not bool(wave.any())
-        self.shared = _sharing(wave)  # how many neurons have each of its values
+        self.value_counts = _value_counts(wave)  # number of neurons per distinct value
         values = wave if mode == "add" else 1 + wave
         self.register_buffer("values", values.float(), persistent=False)
 
@@ -71,7 +70,7 @@ class PositionEncoding(nn.Module):
     def forward(self, h: Tensor) -> Tensor:
         if self.neutral:
             return h
-        e = self.values if h.dim() == 2 else self.values.view(-1, 1, 1)  # a value a neuron or a channel
+        e = self.values if h.dim() == 2 else self.values.view(-1, 1, 1)  # one value per neuron or channel
         return h + e if self.mode == "add" else h * e
 
     def extra_repr(self) -> str:
@@ -83,22 +82,22 @@ def encodings(net: nn.Module) -> list[PositionEncoding]:
 
 
 def inactive_layers(net: nn.Module) -> dict[str, list[str]]:
-    """Reason -> the layers whose encoding has no effect for it."""
-    silent: dict[str, list[str]] = {}
+    """Reason -> layers whose encoding has no effect for this reason."""
+    inactive: dict[str, list[str]] = {}
     for encoding in encodings(net):
         if encoding.neutral:
             reason = f"T={encoding.T:g} makes every sine 0 at width {encoding.neurons}"
-        elif len(encoding.shared) == 1:
+        elif len(encoding.value_counts) == 1:
             reason = f"all neurons have the same value at width {encoding.neurons}"
         elif encoding.removed_by_norm:
-            reason = "the BatchNorm behind it takes it out again"
+            reason = "the BatchNorm after it cancels it"
         else:
             continue
-        silent.setdefault(reason, []).append(encoding.layer)
-    return silent
+        inactive.setdefault(reason, []).append(encoding.layer)
+    return inactive
 
 
-def _sharing(wave: Tensor) -> list[int]:
-    """Sines that are equal on paper differ by a rounding error."""
-    size = wave.abs().max().clamp(min=1e-300)
-    return (wave / size).round(decimals=9).unique(return_counts=True)[1].tolist()
+def _value_counts(wave: Tensor) -> list[int]:
+    """Rounds first: sines that are mathematically equal differ by rounding errors."""
+    scale = wave.abs().max().clamp(min=1e-300)
+    return (wave / scale).round(decimals=9).unique(return_counts=True)[1].tolist()

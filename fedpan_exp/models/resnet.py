@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from fedpan_exp.alignment.permutation_spec import PermutationSpec
-from fedpan_exp.models.network import ModelSettings, Network, Shape, beside_norm, check_norm, norm_layer
+from fedpan_exp.models.network import ModelSettings, Network, Shape, check_norm, norm_layer, norm_position
 from fedpan_exp.models.position import Pan
 from fedpan_exp.system.errors import require
 
 
 @dataclass
 class ResNetSettings(ModelSettings):
-    width: int = 64  # channels of the stem and the first stage; they double from stage to stage
-    blocks: int = 3  # a stage; depth = 6 blocks + 2
+    width: int = 64  # channels of the stem and stage 1; doubled in each further stage
+    blocks: int = 3  # per stage; depth = 6 * blocks + 2
     norm: str = "bn"
 
     def __post_init__(self) -> None:
@@ -28,7 +28,7 @@ class ResNetSettings(ModelSettings):
 class ResNet(Network):
     """Stem, three stages of basic blocks, average pooling, head.
 
-    The channels of one stage's residual stream are one group of neurons: every block adds to the same ones.
+    The residual stream of a stage is one group of neurons: all its blocks add to the same channels.
     """
 
     def __init__(self, channels: int, width: int, blocks: int, classes: int, norm: str, pan: Pan):
@@ -40,7 +40,7 @@ class ResNet(Network):
         stem.describe_neurons(spec, "body.stem", None, stream)
         self.body.add_module("stem", stem)
         if pan.placement == "paper":
-            self.body.add_module("pe", pan.encode("stem", width, beside_norm(norm)))
+            self.body.add_module("pe", pan.encode("stem", width, norm_position(norm)))
         self.body.add_module("relu", nn.ReLU())
         for stage in (1, 2, 3):
             for index in range(1, blocks + 1):
@@ -50,10 +50,8 @@ class ResNet(Network):
                 block = BasicBlock(name, spec.sizes[stream], spec.sizes[after], norm, pan)
                 block.describe_neurons(spec, f"body.{name}", stream, inner, after)
                 self.body.add_module(name, block)
-                self.activation_modules |= {
-                    inner: f"body.{name}.relu",
-                    after: f"body.{name}",
-                }  # the stage's last block stays
+                # `after` is overwritten by each block of the stage, so that it names the last one.
+                self.activation_modules |= {inner: f"body.{name}.relu", after: f"body.{name}"}
                 stream = after
         self.body.add_module("pool", nn.AdaptiveAvgPool2d(1))
         self.body.add_module("flatten", nn.Flatten())
@@ -62,21 +60,21 @@ class ResNet(Network):
 
 
 class BasicBlock(nn.Module):
-    """relu(conv-norm-PE-relu-conv-norm-PE + shortcut); a projecting shortcut is conv-norm-PE, an identity has none."""
+    """relu(conv-norm-PE-relu-conv-norm-PE + shortcut), where the shortcut is the identity or conv-norm-PE."""
 
     def __init__(self, name: str, fan_in: int, fan_out: int, norm: str, pan: Pan):
         super().__init__()
         stride = 1 if fan_in == fan_out else 2
-        place = beside_norm(norm)
+        relative_to_norm = norm_position(norm)
         self.unit1 = ConvNorm(fan_in, fan_out, 3, stride, norm)
-        self.pe1 = pan.encode(f"{name}.unit1", fan_out, place)
+        self.pe1 = pan.encode(f"{name}.unit1", fan_out, relative_to_norm)
         self.relu = nn.ReLU()
         self.unit2 = ConvNorm(fan_out, fan_out, 3, 1, norm)
-        self.pe2 = pan.encode(f"{name}.unit2", fan_out, place)
+        self.pe2 = pan.encode(f"{name}.unit2", fan_out, relative_to_norm)
         self.projects = stride != 1
         if self.projects:
             self.projection = ConvNorm(fan_in, fan_out, 1, stride, norm)
-            self.pe_projection = pan.encode(f"{name}.projection", fan_out, place)
+            self.pe_projection = pan.encode(f"{name}.projection", fan_out, relative_to_norm)
 
     def forward(self, x: Tensor) -> Tensor:
         h = self.relu(self.pe1(self.unit1(x)))
@@ -93,7 +91,7 @@ class BasicBlock(nn.Module):
 class ConvNorm(nn.Module):
     def __init__(self, fan_in: int, fan_out: int, kernel: int, stride: int, norm: str):
         super().__init__()
-        bias = norm == "none"  # a norm layer brings its own
+        bias = norm == "none"  # norm layers have a bias
         self.conv = nn.Conv2d(fan_in, fan_out, kernel, stride, padding=kernel // 2, bias=bias)
         self.norm = norm_layer(norm, fan_out)
 

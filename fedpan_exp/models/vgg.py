@@ -1,30 +1,26 @@
-"""VGG (Simonyan & Zisserman, ICLR 2015) as the paper uses it: 3x3 convolutions, few or no hidden FC layers."""
+"""VGG (Simonyan & Zisserman, ICLR 2015) as in the paper: 3x3 convolutions, few or no hidden FC layers."""
 
 from dataclasses import dataclass, field
 
 from torch import nn
 
 from fedpan_exp.alignment.permutation_spec import PermutationSpec
-from fedpan_exp.models.network import ModelSettings, Network, Shape, beside_norm, check_norm, norm_layer
+from fedpan_exp.models.network import ModelSettings, Network, Shape, check_norm, norm_layer, norm_position
 from fedpan_exp.models.position import Pan
 from fedpan_exp.system.errors import ConfigError, require
 
 
 @dataclass
 class VGGSettings(ModelSettings):
-    convs: str = ""  # widths of the convolutions, M for max-pooling: "64 M 128 M"
+    convs: str = ""  # widths of conv layers, M for max-pooling: "64 M 128 M"
     hidden: list[int] = field(default_factory=list)  # widths of hidden fully connected layers
     norm: str = "none"
 
     def __post_init__(self) -> None:
-        words = self.convs.split()
-        known = all(word == "M" or (word.isdigit() and int(word) > 0) for word in words)
-        require(
-            known and words[:1] != ["M"] and bool(words),
-            "model.convs",
-            "widths and M, as in '64 M 128'",
-            self.convs,
-        )
+        tokens = self.convs.split()
+        is_valid = all(token == "M" or (token.isdigit() and int(token) > 0) for token in tokens)
+        is_valid = is_valid and tokens[:1] != ["M"] and bool(tokens)
+        require(is_valid, "model.convs", "widths and M, as in '64 M 128'", self.convs)
         require(all(width >= 1 for width in self.hidden), "model.hidden", "widths of at least 1", self.hidden)
         check_norm(self.norm)
 
@@ -33,40 +29,40 @@ class VGGSettings(ModelSettings):
         halvings = self.convs.split().count("M")
         if min(height, width) >> halvings == 0:
             raise ConfigError(
-                f"model={self.name} halves the image {halvings} times and needs at least {1 << halvings} pixels a "
+                f"model={self.name} halves the image {halvings} times and needs at least {1 << halvings} pixels per "
                 f"side, got {height}x{width}; choose model=mlp, vgg9 or resnet20, or a dataset of larger images"
             )
         return VGG(shape, self.convs.split(), self.hidden, classes, self.norm, pan)
 
 
 class VGG(Network):
-    """conv - norm - PE - ReLU, with max-pooling between, then fc - PE - ReLU, then the head."""
+    """conv - norm - PE - ReLU with max-pooling in between, then fc - PE - ReLU, then the head."""
 
     def __init__(self, shape: Shape, convs: list[str], hidden: list[int], classes: int, norm: str, pan: Pan):
         super().__init__()
         self.body, self.activation_modules = nn.Sequential(), {}
         self.permutation_spec = spec = PermutationSpec()
         channels, height, width = shape
-        encodings_first = pan.placement == "authors"  # the released code: before the norm
-        place = beside_norm(norm, "before" if encodings_first else "after")
-        before: str | None = None
+        encodings_first = pan.placement == "authors"  # the released code has them before the norm layer
+        relative_to_norm = norm_position(norm, "before" if encodings_first else "after")
+        previous: str | None = None
         i = pools = 0
-        for word in convs:
-            if word == "M":
+        for token in convs:
+            if token == "M":
                 pools += 1
                 self.body.add_module(f"pool{pools}", nn.MaxPool2d(2))
                 height, width = height // 2, width // 2
                 continue
             i += 1
-            group = spec.group(f"conv{i}", int(word))
-            self.body.add_module(f"conv{i}", nn.Conv2d(channels, int(word), 3, padding=1))
-            spec.conv(f"body.conv{i}", before, group)
-            before, channels = group, int(word)
+            group = spec.group(f"conv{i}", int(token))
+            self.body.add_module(f"conv{i}", nn.Conv2d(channels, int(token), 3, padding=1))
+            spec.conv(f"body.conv{i}", previous, group)
+            previous, channels = group, int(token)
 
-            normalise = norm_layer(norm, channels)
-            spec.norm(f"body.norm{i}", group, normalise)
-            encoding = pan.encode(group, channels, place)
-            tail = [(f"norm{i}", normalise), (f"pe{i}", encoding)]
+            norm_module = norm_layer(norm, channels)
+            spec.norm(f"body.norm{i}", group, norm_module)
+            encoding = pan.encode(group, channels, relative_to_norm)
+            tail = [(f"norm{i}", norm_module), (f"pe{i}", encoding)]
             for name, module in reversed(tail) if encodings_first else tail:
                 self.body.add_module(name, module)
             self.body.add_module(f"relu{i}", nn.ReLU())
@@ -77,11 +73,11 @@ class VGG(Network):
         for j, neurons in enumerate(hidden, start=1):
             group = spec.group(f"fc{j}", neurons)
             self.body.add_module(f"fc{j}", nn.Linear(fan_in, neurons))
-            spec.dense(f"body.fc{j}", before, group, block)
+            spec.dense(f"body.fc{j}", previous, group, block)
             if pan.placement == "paper":
                 self.body.add_module(f"pe_fc{j}", pan.encode(group, neurons))
             self.body.add_module(f"relu_fc{j}", nn.ReLU())
             self.activation_modules[group] = f"body.relu_fc{j}"
-            before, fan_in, block = group, neurons, 1
+            previous, fan_in, block = group, neurons, 1
         self.head = nn.Linear(fan_in, classes)
-        spec.dense("head", before, None, block)
+        spec.dense("head", previous, None, block)

@@ -1,4 +1,4 @@
-"""What can be measured of the clients of any round: each against the mean of all."""
+"""Probes: measurements on the clients of a round, each compared with the mean of all."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -14,8 +14,8 @@ from fedpan_exp.training import LocalTrainer
 class Probe(Protocol):
     def __init__(self, trainer: LocalTrainer, clients: Clients, test: ImageTensors): ...
 
-    def measure(self, kept: Snapshot) -> list[dict[str, float]]:
-        """By layer, for each client of the round."""
+    def measure(self, snapshot: Snapshot) -> list[dict[str, float]]:
+        """One dict of layer -> value per client of the round."""
 
 
 PROBES: dict[str, type[Probe]] = {
@@ -31,10 +31,10 @@ def make_probes(names: Sequence[str], trainer: LocalTrainer, clients: Clients, t
     return {name: PROBES[name](trainer, clients, test) for name in names}
 
 
-def measure(probes: dict[str, Probe], kept: Snapshot) -> dict[str, float]:
-    """divergence/fc1 and so on, each the mean over the clients of the round."""
+def measure(probes: dict[str, Probe], snapshot: Snapshot) -> dict[str, float]:
+    """Metrics such as divergence/fc1, each averaged over the clients of the round."""
     values: dict[str, float] = {}
     for name, probe in probes.items():
-        each = probe.measure(kept)
-        values |= {f"{name}/{layer}": fmean(one[layer] for one in each) for layer in each[0]}
+        per_client = probe.measure(snapshot)
+        values |= {f"{name}/{layer}": fmean(client[layer] for client in per_client) for layer in per_client[0]}
     return values

@@ -1,13 +1,13 @@
-"""Probes of what neurons do: are they at the same places, and do they work for the same classes?"""
+"""Probes of activations: do neurons keep their position and their preferred class?"""
 
-from fedpan_exp.alignment.kept_ratio import share_in_place
-from fedpan_exp.alignment.preference import share_of_same_class
+from fedpan_exp.alignment.kept_ratio import kept_ratio
+from fedpan_exp.alignment.preference import same_class_ratio
 from fedpan_exp.data import Clients, ImageTensors
 from fedpan_exp.federation import Snapshot
 from fedpan_exp.probes.activation_probe import ActivationProbe
 from fedpan_exp.training import LocalTrainer
 
-SAMPLES = 500  # of the test set, as in the paper; all of a smaller one
+SAMPLES = 500  # of the test set, as in the paper; all if there are fewer
 
 
 class ActivityProbe:
@@ -16,19 +16,19 @@ class ActivityProbe:
 
 
 class MatchingProbe(ActivityProbe):
-    """The share of neurons whose optimal assignment in the mean model, by activations, is their own place."""
+    """Fraction of neurons that match their own position in the mean model, by activations."""
 
-    def measure(self, kept: Snapshot) -> list[dict[str, float]]:
-        look = self.probe
-        mean = look.activations(kept.mean, "all")
-        orders = [look.match(mean, look.activations(local, "all")) for local in kept.local_models]
-        return [{layer: share_in_place(order) for layer, order in each.items()} for each in orders]
+    def measure(self, snapshot: Snapshot) -> list[dict[str, float]]:
+        probe = self.probe
+        mean = probe.activations(snapshot.mean, "all")
+        matches = [probe.match(mean, probe.activations(local, "all")) for local in snapshot.local_models]
+        return [{layer: kept_ratio(perm) for layer, perm in match.items()} for match in matches]
 
 
 class PreferenceProbe(ActivityProbe):
-    """The share of neurons that work for the same class as in the mean model."""
+    """Fraction of neurons that prefer the same class as in the mean model."""
 
-    def measure(self, kept: Snapshot) -> list[dict[str, float]]:
-        mean = self.probe.preferences(kept.mean)
-        vectors = [self.probe.preferences(local) for local in kept.local_models]
-        return [{layer: share_of_same_class(mean[layer], each[layer]) for layer in mean} for each in vectors]
+    def measure(self, snapshot: Snapshot) -> list[dict[str, float]]:
+        mean = self.probe.preferences(snapshot.mean)
+        locals_ = [self.probe.preferences(local) for local in snapshot.local_models]
+        return [{layer: same_class_ratio(mean[layer], local[layer]) for layer in mean} for local in locals_]

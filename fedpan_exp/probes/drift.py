@@ -1,4 +1,4 @@
-"""Probes of weights: divergence, the cosine of updates, the variance of gradients."""
+"""Probes of client drift: weight divergence, cosine of updates, variance of gradients."""
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from fedpan_exp.training import LocalTrainer
 
 
 class DriftProbe:
-    """What probes of weights share: vectors taken apart into layers."""
+    """Base of the drift probes: splits a flat vector into layers."""
 
     def __init__(self, trainer: LocalTrainer, clients: Clients, test: ImageTensors):
         self.trainer, self.clients = trainer, clients
@@ -22,31 +22,31 @@ class DriftProbe:
 
 
 class DivergenceProbe(DriftProbe):
-    """The distance of each client's weights from their mean (Zhao et al., 2018), a layer at a time."""
+    """Distance of each client's weights from the mean of all clients (Zhao et al., 2018), per layer."""
 
-    def measure(self, kept: Snapshot) -> list[dict[str, float]]:
-        mean = self.layers(kept.mean.weights)
-        return [weight_divergence(self.layers(local.weights), mean) for local in kept.local_models]
+    def measure(self, snapshot: Snapshot) -> list[dict[str, float]]:
+        mean = self.layers(snapshot.mean.weights)
+        return [weight_divergence(self.layers(local.weights), mean) for local in snapshot.local_models]
 
 
 class CosineProbe(DriftProbe):
-    """Whether clients go the same way: the cosine of each one's update with the mean update."""
+    """Cosine similarity of each client's update and the mean update, per layer."""
 
-    def measure(self, kept: Snapshot) -> list[dict[str, float]]:
-        before, mean = self.layers(kept.before.weights), self.layers(kept.mean.weights)
-        return [update_cosines(self.layers(local.weights), before, mean) for local in kept.local_models]
+    def measure(self, snapshot: Snapshot) -> list[dict[str, float]]:
+        before, mean = self.layers(snapshot.before.weights), self.layers(snapshot.mean.weights)
+        return [update_cosines(self.layers(local.weights), before, mean) for local in snapshot.local_models]
 
 
 class GradientVarianceProbe(DriftProbe):
-    """The supplement's local gradient variance, which it does not define.
+    """The local gradient variance of the paper's supplement, which does not define it.
 
-    Here: at the mean of the local models, each client's gradient of the cross entropy over all its samples, in eval
-    mode and without augmentation; of these the variance over clients, mean_k |g_k - mean g|^2, a layer at a time.
+    Here g_k is client k's gradient of the cross entropy over all its samples, at the mean of the local models, in eval
+    mode and without augmentation. The metric is the variance over clients, mean_k |g_k - mean g|^2, per layer.
     """
 
-    def measure(self, kept: Snapshot) -> list[dict[str, float]]:
-        self.trainer.net.load(*kept.mean)
-        return gradient_variances([self.gradient(k) for k in kept.cohort])
+    def measure(self, snapshot: Snapshot) -> list[dict[str, float]]:
+        self.trainer.net.load(*snapshot.mean)
+        return gradient_variances([self.gradient(k) for k in snapshot.cohort])
 
     def gradient(self, k: int) -> dict[str, Tensor]:
         net, transform, images = self.trainer.net, self.trainer.transform, self.clients.train_images(k)

@@ -1,4 +1,4 @@
-"""The questions we ask, one file each: a settings dataclass whose run() answers it."""
+"""Studies: one file per research question, with a settings dataclass whose run() answers it."""
 
 from fedpan_exp.studies.centralize import Centralize
 from fedpan_exp.studies.divergence import Divergence

@@ -1,4 +1,4 @@
-"""Training at one place, as several studies need it: the data in a hand or two, a network, its test accuracy."""
+"""Centralized training for several studies: data in one or more parts, one network per part, test accuracy."""
 
 import math
 import shutil
@@ -35,8 +35,8 @@ ADAM_LR = 3e-4  # the paper's
 
 
 @dataclass
-class Central(Study):
-    """How a network is trained without a federation."""
+class CentralizedStudy(Study):
+    """Settings of centralized training."""
 
     epochs: int = 30
     optimizer: str = "sgd"
@@ -47,99 +47,100 @@ class Central(Study):
     def __post_init__(self) -> None:
         require(self.epochs >= 1, "study.epochs", "at least 1", self.epochs)
         require_choice("study.optimizer", self.optimizer, ("sgd", "adam"))
-        is_rate = self.lr is None or (math.isfinite(self.lr) and self.lr > 0)
-        require(is_rate, "study.lr", "above 0, or null for the usual one", self.lr)
+        is_valid = self.lr is None or (math.isfinite(self.lr) and self.lr > 0)
+        require(is_valid, "study.lr", "above 0, or null for the default", self.lr)
         require(self.B >= 1, "study.B", "at least 1", self.B)
 
     def check(self, experiment: Experiment) -> None:
         if experiment.meta_network().has_batch_norm:
             require(self.B >= 2, "study.B", "at least 2 for a network with BatchNorm", self.B)
 
-    def training(self, usual: Training) -> Training:
-        lr = self.lr or (usual.lr if self.optimizer == "sgd" else ADAM_LR)
-        warmup = "steps" if usual.warmup == "rounds" else usual.warmup  # there are no rounds here
-        return replace(usual, lr=lr, warmup=warmup)
+    def training(self, defaults: Training) -> Training:
+        lr = self.lr or (defaults.lr if self.optimizer == "sgd" else ADAM_LR)
+        warmup = "steps" if defaults.warmup == "rounds" else defaults.warmup  # centralized training has no rounds
+        return replace(defaults, lr=lr, warmup=warmup)
 
 
 @dataclass
-class Site:
-    """All that training and testing at one place takes; networks are tested in a twin, by their state."""
+class CentralizedSetup:
+    """Data and evaluator; state dicts are loaded into a separate network for evaluation."""
 
     experiment: Experiment
-    clients: Clients  # one with all the data, or several with a part each
+    clients: Clients  # one with all data, or one per part
     test: ImageTensors
-    judge: LocalTrainer
+    evaluator: LocalTrainer
 
     @property
-    def twin(self) -> Network:
-        return self.judge.net.net
+    def eval_network(self) -> Network:
+        return self.evaluator.net.net
 
-    def score(self, state: Mapping[str, Tensor]) -> EvalResult:
-        self.twin.load_state_dict(state)
-        return self.judge.evaluate(self.test)
+    def evaluate(self, state: Mapping[str, Tensor]) -> EvalResult:
+        self.eval_network.load_state_dict(state)
+        return self.evaluator.evaluate(self.test)
 
     @torch.inference_mode()
     def logits(self, state: Mapping[str, Tensor]) -> Tensor:
         """[test images, classes]"""
-        self.twin.load_state_dict(state)
-        self.twin.eval()
-        batches = self.test.x.split(self.judge.evaluation_batch(self.test))
-        return torch.cat([self.judge.net(self.judge.transform.normalize(x)) for x in batches])
+        self.eval_network.load_state_dict(state)
+        self.eval_network.eval()
+        batches = self.test.x.split(self.evaluator.evaluation_batch(self.test))
+        return torch.cat([self.evaluator.net(self.evaluator.transform.normalize(x)) for x in batches])
 
 
-def make_site(experiment: Experiment, parts: int = 1) -> Site:
-    twin = experiment.network()
-    describe_network(experiment, twin)
+def set_up_centralized(experiment: Experiment, parts: int = 1) -> CentralizedSetup:
+    net = experiment.network()
+    describe_network(experiment, net)
     data = load(experiment)
-    judge = make_trainer(experiment, twin)
-    order = torch.randperm(len(data.train), generator=rng(experiment.seed, "parts"))
-    device, B = judge.fabric.device, experiment.study.B
-    clients = Clients(data.train.to(device), judge.transform, order.tensor_split(parts), 0.0, experiment.seed)
-    if judge.has_batch_norm and any(len(part) % B == 1 for part in clients.train):
-        warn("the last batch of an epoch has one sample; it is skipped, because of BatchNorm")
-    return Site(experiment, clients, data.test.to(device), judge)
+    evaluator = make_trainer(experiment, net)
+    indices = torch.randperm(len(data.train), generator=rng(experiment.seed, "parts")).tensor_split(parts)
+    device, B = evaluator.fabric.device, experiment.study.B
+    clients = Clients(data.train.to(device), evaluator.transform, indices, 0.0, experiment.seed)
+    if evaluator.has_batch_norm and any(len(part) % B == 1 for part in clients.train):
+        warn("the last batch of an epoch has one sample; it is skipped because of BatchNorm")
+    return CentralizedSetup(experiment, clients, data.test.to(device), evaluator)
 
 
-def hold(experiment: Experiment, record: Record) -> None:
+def lock_run(experiment: Experiment, record: Record) -> None:
+    """Lock the run folder, and delete the checkpoints of a run that starts anew."""
     record.lock()
     if experiment.rerun:
         shutil.rmtree(record.folder / CHECKPOINT, ignore_errors=True)
 
 
-def checkpoint_of(record: Record, k: int = 0) -> Path:
+def checkpoint_path(record: Record, k: int = 0) -> Path:
     return record.folder / CHECKPOINT / f"net{k}.safetensors"
 
 
 def train_network(
-    site: Site,
+    setup: CentralizedSetup,
     record: Record,
     stop: Stop,
     k: int = 0,
-    note: Callable[[int, float, EvalResult], None] = lambda epoch, loss, score: None,
+    on_epoch: Callable[[int, float, EvalResult], None] = lambda epoch, loss, result: None,
 ) -> dict[str, Tensor]:
-    """A network of its own on the k-th part of the data, tested after every epoch, which `note` hears of."""
-    experiment, settings = site.experiment, site.experiment.study
-    training, path = settings.training(experiment.training), checkpoint_of(record, k)
+    """Train a new network on part k of the data and return its state; `on_epoch` gets the test result per epoch."""
+    experiment, settings = setup.experiment, setup.experiment.study
+    training, path = settings.training(experiment.training), checkpoint_path(record, k)
     net = experiment.network()
     if k:
         authors_init(net, rng(experiment.seed, "weights", k))
     done = read_progress(path).epochs
-    batches = EpochBatches(site.clients, k, settings.B, site.judge.has_batch_norm, stop, record.heartbeat)
-    which = f"network {k + 1} of {len(site.clients)}, " if len(site.clients) > 1 else ""
-    how = f"{settings.optimizer}, lr {training.lr:g}, {settings.epochs} epochs of {len(batches):,} batches"
-    print_status("training", which + how)
+    batches = EpochBatches(setup.clients, k, settings.B, setup.evaluator.has_batch_norm, stop, record.heartbeat)
+    network = f"network {k + 1} of {len(setup.clients)}, " if len(setup.clients) > 1 else ""
+    schedule = f"{settings.optimizer}, lr {training.lr:g}, {settings.epochs} epochs of {len(batches):,} batches"
+    print_status("training", network + schedule)
     if done:
         print_status("resume", f"after epoch {done}, from its checkpoint")
     progress = None if console.is_terminal else ProgressBar(settings.epochs, None, "train", settings.epochs, done)
 
-    def tell(epoch: int, loss: float) -> dict[str, float]:
-        score = site.score(net.state_dict())
-        note(epoch, loss, score)
+    def finish_epoch(epoch: int, loss: float) -> dict[str, float]:
+        result = setup.evaluate(net.state_dict())
+        on_epoch(epoch, loss, result)
         if progress:
             progress.advance()
-            progress.describe(f"epoch {epoch}/{settings.epochs}  loss {loss:.4f}  accuracy {score.accuracy:.2%}")
-        return {"loss": loss, "accuracy": score.accuracy}
+            progress.describe(f"epoch {epoch}/{settings.epochs}  loss {loss:.4f}  accuracy {result.accuracy:.2%}")
+        return {"loss": loss, "accuracy": result.accuracy}
 
-    keeper = EpochCheckpoint(path, tell, lambda: record.position)
+    keeper = EpochCheckpoint(path, finish_epoch, lambda: record.position)
     train(Classifier(net, training, settings.optimizer), batches, settings.epochs, keeper, experiment.fabric)
     return {name: tensor.detach() for name, tensor in net.state_dict().items()}

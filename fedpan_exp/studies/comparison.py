@@ -1,4 +1,4 @@
-"""Train globally, then let one client go on alone: what the matching and preference figures compare."""
+"""Compare the global model with one client's local model: the base of the matching and preference studies."""
 
 import math
 from abc import abstractmethod
@@ -21,33 +21,34 @@ from fedpan_exp.training import FlatParameters, classification_loss
 
 @dataclass
 class Comparison(Federate):
-    """The global model against what one client makes of it; how they are compared is the study's."""
+    """Federated training, then local training of one client; subclasses compare the two models."""
 
     name: str = ""
-    layers: list[str] = field(default_factory=list)  # none: every hidden one
-    E: int = 20  # epochs the client goes on for
-    samples: int = 500  # of the test set
+    layers: list[str] = field(default_factory=list)  # empty: all hidden layers
+    E: int = 20  # epochs of the client's local training
+    samples: int = 500  # test images
 
     def __post_init__(self) -> None:
         require(self.E >= 1, "study.E", "at least 1", self.E)
         require(self.samples >= 1, "study.samples", "at least 1", self.samples)
 
     def check(self, experiment: Experiment) -> None:
-        own, rule = experiment.pan.per_client, f"shared with study={self.name}, which looks at both models through one"
-        require(own == "shared", "pan.per_client", rule, own)
+        per_client = experiment.pan.per_client
+        rule = f"shared with study={self.name}, which evaluates both models with the same encodings"
+        require(per_client == "shared", "pan.per_client", rule, per_client)
         check_layers(experiment.meta_network(), self.layers)
 
     def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
-        world = set_up(experiment)
-        most = f"at most {len(world.test):,}, the test images of {experiment.dataset.name}"
-        require(self.samples <= len(world.test), "study.samples", most, self.samples)
-        server, summary = run_federated(experiment, world, record, stop)
+        setup = set_up(experiment)
+        rule = f"at most {len(setup.test):,}, the test images of {experiment.dataset.name}"
+        require(self.samples <= len(setup.test), "study.samples", rule, self.samples)
+        server, summary = run_federated(experiment, setup, record, stop)
         global_model = FlatParameters(server.weights, server.buffers)
-        local_model = finetune_client(experiment, world, global_model, self.E, stop)
-        layers = self.layers or list(world.trainer.net.net.activation_modules)
-        probe = ActivationProbe(world.trainer, world.test, self.samples, experiment.seed, layers)
-        shares = self.compare(global_model, local_model, probe, world, record)
-        record.summarise(summary | {f"summary/{self.name}/{layer}": share for layer, share in shares.items()})
+        local_model = finetune_client(experiment, setup, global_model, self.E, stop)
+        layers = self.layers or list(setup.trainer.net.net.activation_modules)
+        probe = ActivationProbe(setup.trainer, setup.test, self.samples, experiment.seed, layers)
+        ratios = self.compare(global_model, local_model, probe, setup, record)
+        record.summarise(summary | {f"summary/{self.name}/{layer}": ratio for layer, ratio in ratios.items()})
 
     @abstractmethod
     def compare(
@@ -55,17 +56,17 @@ class Comparison(Federate):
         global_model: FlatParameters,
         local_model: FlatParameters,
         probe: ActivationProbe,
-        world: FederatedSetup,
+        setup: FederatedSetup,
         record: Record,
     ) -> dict[str, float]:
-        """Write down what was found; layer -> the share of neurons that are alike."""
+        """Write the results to the run folder; return layer -> the fraction of neurons that agree."""
 
 
 def finetune_client(
-    experiment: Experiment, world: FederatedSetup, global_model: FlatParameters, E: int, stop: Stop
+    experiment: Experiment, setup: FederatedSetup, global_model: FlatParameters, E: int, stop: Stop
 ) -> FlatParameters:
     """Train the global model further on the data of one client, drawn by the seed: plain SGD for any algorithm."""
-    scene, trainer, clients = experiment.fl_scene, world.trainer, world.clients
+    scene, trainer, clients = experiment.fl_scene, setup.trainer, setup.clients
     k = int(torch.randint(len(clients), (), generator=rng(experiment.seed, "visited")))
     print_status("finetune", f"client {k} trains alone for {E} epochs on its {clients.samples(k):,} samples")
     trainer.net.load(*global_model)

@@ -1,4 +1,4 @@
-"""How far do clients drift apart, layer by layer? A federated run whose last round is probed."""
+"""How far do clients drift apart, per layer? A federated run with probes in its last round."""
 
 from dataclasses import dataclass
 
@@ -9,11 +9,11 @@ from fedpan_exp.system.errors import require
 
 @dataclass
 class Divergence(Federate):
-    """Its YAML switches the probes on; otherwise it is federate, with bars."""
+    """Federated training with probes (set in its YAML) and a bar chart."""
 
     name: str = "divergence"
 
     def check(self, experiment: Experiment) -> None:
         super().check(experiment)
-        rule = "such that divergence is among them, with study=divergence"
+        rule = "a list with divergence for study=divergence"
         require("divergence" in experiment.probes, "probes", rule, experiment.probes)

@@ -1,14 +1,14 @@
-"""How many neurons does a shuffle leave at their place? Against P_sf, and against N_sf over a client's visit."""
+"""What fraction of neurons keeps its position? After one shuffle (P_sf), and after local training (N_sf)."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from torch import Generator, Tensor
 
-from fedpan_exp.alignment.kept_ratio import accumulated_order, share_in_place
-from fedpan_exp.alignment.shuffle import shuffled_order
+from fedpan_exp.alignment.kept_ratio import accumulated_permutation, kept_ratio
+from fedpan_exp.alignment.shuffle import sample_permutation
 from fedpan_exp.config import Experiment
-from fedpan_exp.studies.repeats import summed_up
+from fedpan_exp.studies.repeats import mean_and_deviation
 from fedpan_exp.studies.study import Study
 from fedpan_exp.system.atomic_io import write_json
 from fedpan_exp.system.console import progress_bar
@@ -17,7 +17,7 @@ from fedpan_exp.system.rng import rng
 from fedpan_exp.system.signals import Stop
 from fedpan_exp.tracking.record import Record
 
-VISITS_P_SF = 0.1  # of every shuffle in a visit, and of the matrix that is drawn: the paper's
+PAPER_P_SF = 0.1  # for the shuffles of local training and the plotted matrix
 
 
 @dataclass
@@ -28,9 +28,17 @@ class KeptRatio(Study):
     N_sf: list[float] = field(default_factory=list)
     steps: int = 100
     repeats: int = 1000
+    # Neither a network nor data is needed, only the seed.
     irrelevant: ClassVar[tuple[str, ...]] = (
-        *("dataset", "model", "pan", "algorithm", "fl_scene", "training", "fabric", "eval_every"),
-    )  # no network, no data: only the seed
+        "dataset",
+        "model",
+        "pan",
+        "algorithm",
+        "fl_scene",
+        "training",
+        "fabric",
+        "eval_every",
+    )
 
     def __post_init__(self) -> None:
         require(self.neurons >= 2, "study.neurons", "at least 2", self.neurons)
@@ -43,21 +51,22 @@ class KeptRatio(Study):
     def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
         record.start()
         seed = experiment.seed
-        order = shuffled_order(self.neurons, VISITS_P_SF, rng(seed, "permutation matrix"))
-        write_json(record.folder / "order.json", {"P_sf": VISITS_P_SF, "order": order.tolist()})
+        perm = sample_permutation(self.neurons, PAPER_P_SF, rng(seed, "permutation matrix"))
+        write_json(record.folder / "order.json", {"P_sf": PAPER_P_SF, "order": perm.tolist()})
         shuffles = [{"P_sf": P_sf} for P_sf in self.P_sf]
-        visits = [{"N_sf": N_sf, "P_sf": VISITS_P_SF} for N_sf in self.N_sf]
+        local_trainings = [{"N_sf": N_sf, "P_sf": PAPER_P_SF} for N_sf in self.N_sf]
         summary = {}
-        with progress_bar("kept_ratio", len(shuffles) + len(visits)) as progress:
-            for row, at in enumerate(progress.track([*shuffles, *visits]), start=1):
-                draws = rng(seed, "shuffles", str(at))
-                kept = summed_up("kept", [share_in_place(self._order(draws, **at)) for _ in range(self.repeats)])
-                record.write(row, {**at, **kept})
-                if "N_sf" in at:
-                    summary[f"summary/kept_N_sf_{at['N_sf']:g}"] = kept["kept"]
+        with progress_bar("kept_ratio", len(shuffles) + len(local_trainings)) as progress:
+            for row, settings in enumerate(progress.track([*shuffles, *local_trainings]), start=1):
+                generator = rng(seed, "shuffles", str(settings))
+                ratios = [kept_ratio(self._permutation(generator, **settings)) for _ in range(self.repeats)]
+                result = mean_and_deviation("kept", ratios)
+                record.write(row, {**settings, **result})
+                if "N_sf" in settings:
+                    summary[f"summary/kept_N_sf_{settings['N_sf']:g}"] = result["kept"]
         record.summarise(summary)
 
-    def _order(self, draws: Generator, P_sf: float, N_sf: float | None = None) -> Tensor:
+    def _permutation(self, generator: Generator, P_sf: float, N_sf: float | None = None) -> Tensor:
         if N_sf is None:
-            return shuffled_order(self.neurons, P_sf, draws)
-        return accumulated_order(self.neurons, P_sf, N_sf, self.steps, draws)
+            return sample_permutation(self.neurons, P_sf, generator)
+        return accumulated_permutation(self.neurons, P_sf, N_sf, self.steps, generator)

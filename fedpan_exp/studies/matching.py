@@ -1,10 +1,10 @@
-"""Are neurons at the same coordinates still the same neurons? Optimal assignment, global against local model."""
+"""Do neurons keep their position? Optimal assignment between the global and a local model."""
 
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from fedpan_exp.alignment.kept_ratio import share_in_place
+from fedpan_exp.alignment.kept_ratio import kept_ratio
 from fedpan_exp.alignment.matching import match_weights
 from fedpan_exp.models import POSITIONS
 from fedpan_exp.probes.activation_probe import ActivationProbe
@@ -21,7 +21,7 @@ from fedpan_exp.training import FlatParameters
 class Matching(Comparison):
     name: str = "matching"
     by: str = "activations"
-    positions: str = "all"  # of a channel's map: all of them, or the maximum
+    positions: str = "all"  # of a feature map: all, or only the maximum
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -35,27 +35,27 @@ class Matching(Comparison):
         global_model: FlatParameters,
         local_model: FlatParameters,
         probe: ActivationProbe,
-        world: FederatedSetup,
+        setup: FederatedSetup,
         record: Record,
     ) -> dict[str, float]:
         if self.by == "weights":
-            orders = match_by_weights(global_model, local_model, world)
+            permutations = match_by_weights(global_model, local_model, setup)
         else:
             ours, theirs = (probe.activations(model, self.positions) for model in (global_model, local_model))
-            orders = probe.match(ours, theirs)
-        wanted = {layer: orders[layer].tolist() for layer in probe.layers}
-        write_json(record.folder / "matching.json", wanted)
-        return {layer: share_in_place(orders[layer]) for layer in wanted}
+            permutations = probe.match(ours, theirs)
+        assignments = {layer: permutations[layer].tolist() for layer in probe.layers}
+        write_json(record.folder / "matching.json", assignments)
+        return {layer: kept_ratio(permutations[layer]) for layer in assignments}
 
 
 def match_by_weights(
-    global_model: FlatParameters, local_model: FlatParameters, world: FederatedSetup
+    global_model: FlatParameters, local_model: FlatParameters, setup: FederatedSetup
 ) -> dict[str, Tensor]:
-    net = world.trainer.net
+    net = setup.trainer.net
 
     def state_of(model: FlatParameters) -> dict[str, Tensor]:
         net.load(*model)
         return {name: tensor.clone() for name, tensor in net.net.state_dict().items()}
 
-    generator = rng(world.clients.seed, "matching")
+    generator = rng(setup.clients.seed, "matching")
     return match_weights(state_of(global_model), state_of(local_model), net.net.permutation_spec, generator)

@@ -1,4 +1,4 @@
-"""How is the data spread? Draws the label counts of every client and writes them as a table."""
+"""How is the data distributed over clients? Writes the label counts per client as a table and a plot."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,6 +13,7 @@ from fedpan_exp.tracking.record import Record
 @dataclass
 class Partition(Study):
     name: str = "partition"
+    # These do not affect the split.
     irrelevant: ClassVar[tuple[str, ...]] = (
         "model",
         "pan",
@@ -21,7 +22,7 @@ class Partition(Study):
         "eval_every",
         "probes",
         "probe_every",
-    )  # a split depends on none of them
+    )
 
     def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
         data, split = load_and_split(experiment)

@@ -1,10 +1,10 @@
-"""Do neurons at the same coordinates work for the same classes? Preference vectors, global against local model."""
+"""Do neurons at the same position prefer the same class? Preference vectors of the global and a local model."""
 
 from dataclasses import dataclass
 
 from safetensors.torch import save_file
 
-from fedpan_exp.alignment.preference import share_of_same_class
+from fedpan_exp.alignment.preference import same_class_ratio
 from fedpan_exp.probes.activation_probe import ActivationProbe
 from fedpan_exp.studies.comparison import Comparison
 from fedpan_exp.studies.setup import FederatedSetup
@@ -22,11 +22,11 @@ class Preference(Comparison):
         global_model: FlatParameters,
         local_model: FlatParameters,
         probe: ActivationProbe,
-        world: FederatedSetup,
+        setup: FederatedSetup,
         record: Record,
     ) -> dict[str, float]:
         ours, theirs = probe.preferences(global_model), probe.preferences(local_model)
         vectors = {f"global/{layer}": vector.cpu().contiguous() for layer, vector in ours.items()}
         vectors |= {f"local/{layer}": vector.cpu().contiguous() for layer, vector in theirs.items()}
         atomic_write(record.folder / "preference.safetensors", lambda path: save_file(vectors, path))
-        return {layer: share_of_same_class(ours[layer], theirs[layer]) for layer in ours}
+        return {layer: same_class_ratio(ours[layer], theirs[layer]) for layer in ours}

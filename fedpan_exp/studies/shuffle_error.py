@@ -1,4 +1,4 @@
-"""How much does an untrained network notice of a shuffle? The error (Eq. 8) on random input, against A and T."""
+"""How much does a shuffle change the output of an untrained network? Error (Eq. 8) on random input over A and T."""
 
 import math
 from dataclasses import dataclass, field
@@ -9,11 +9,11 @@ import torch
 from torch.func import functional_call
 
 from fedpan_exp.alignment.permutation_spec import permute
-from fedpan_exp.alignment.shuffle import shuffled_orders
+from fedpan_exp.alignment.shuffle import sample_permutations
 from fedpan_exp.alignment.shuffle_error import shuffle_error
 from fedpan_exp.config import Experiment
 from fedpan_exp.models import ENCODINGS, Pan, authors_init, he_init
-from fedpan_exp.studies.repeats import summed_up
+from fedpan_exp.studies.repeats import mean_and_deviation
 from fedpan_exp.studies.study import Study
 from fedpan_exp.system.console import print_status, progress_bar
 from fedpan_exp.system.errors import require, require_choice, require_each
@@ -35,9 +35,8 @@ class ShuffleError(Study):
     samples: int = 8
     repeats: int = 5
     initialisation: str = "he"
-    irrelevant: ClassVar[tuple[str, ...]] = (
-        *("pan", "algorithm", "fl_scene", "training", "fabric", "eval_every"),
-    )  # PANs are among its own settings
+    # PANs are set by the study itself.
+    irrelevant: ClassVar[tuple[str, ...]] = ("pan", "algorithm", "fl_scene", "training", "fabric", "eval_every")
 
     def __post_init__(self) -> None:
         require_each("study.modes", self.modes, "add or mul", lambda mode: mode in ("add", "mul"))
@@ -51,20 +50,19 @@ class ShuffleError(Study):
 
     @torch.no_grad()
     def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
-        """Every setting meets the same weights, input and permutations."""
+        """Use the same weights, random input and permutations for all settings."""
         seed, device = experiment.seed, experiment.fabric.make().device
         net = experiment.build(Pan())
         INITIALISATIONS[self.initialisation](net, rng(seed, "weights"))
         state = net.to(device).state_dict()
         x = torch.randn(self.samples, *experiment.dataset.shape, generator=rng(seed, "random input")).to(device)
-        orders = [
-            shuffled_orders(net.permutation_spec, self.P_sf, rng(seed, "shuffle", i)) for i in range(self.repeats)
+        permutations = [
+            sample_permutations(net.permutation_spec, self.P_sf, rng(seed, "shuffle", i)) for i in range(self.repeats)
         ]
-        shuffled = [permute(state, net.permutation_spec, order) for order in orders]
+        shuffled = [permute(state, net.permutation_spec, perms) for perms in permutations]
         plain = functional_call(net.eval(), state, x)
-        print_status(
-            "output", f"of the plain network: {(plain.norm(dim=1) / plain.shape[1]).mean():.3g}, as the error counts"
-        )
+        scale = (plain.norm(dim=1) / plain.shape[1]).mean()
+        print_status("output", f"scale {scale:.3g} without PANs, in units of the error")
 
         record.start()
         records: list[dict[str, Any]] = []
@@ -72,23 +70,23 @@ class ShuffleError(Study):
             {"mode": mode, "A": A, "T": T} for mode in self.modes for T in self.T for A in self.A
         ]
         with progress_bar("shuffle_error", len(grid)) as progress:
-            for row, at in enumerate(progress.track(grid), start=1):
-                aware = experiment.build(Pan(**at, encoding=self.encoding)).to(device).eval()  # BatchNorm, too
-                before = functional_call(aware, state, x)
-                errors = [shuffle_error(functional_call(aware, moved, x), before) for moved in shuffled]
-                records.append({**at, **summed_up("error", errors)})
+            for row, settings in enumerate(progress.track(grid), start=1):
+                pan_net = experiment.build(Pan(**settings, encoding=self.encoding)).to(device).eval()
+                unshuffled = functional_call(pan_net, state, x)
+                errors = [shuffle_error(functional_call(pan_net, moved, x), unshuffled) for moved in shuffled]
+                records.append({**settings, **mean_and_deviation("error", errors)})
                 record.write(row, records[-1])
                 record.heartbeat()
-                progress.describe(f"{at['mode']} A={at['A']:g} T={at['T']:g}  error {records[-1]['error']:.3g}")
-        record.summarise(powers(records, self.T[0]))
+                progress.describe("{mode} A={A:g} T={T:g}  error {error:.3g}".format(**records[-1]))
+        record.summarise(fit_powers(records, self.T[0]))
 
 
-def powers(records: list[dict[str, Any]], T: float) -> dict[str, float]:
-    """How the error grows with A: p in error ~ A^p, the slope in log-log; 1 is linear."""
-    found = {}
+def fit_powers(records: list[dict[str, Any]], T: float) -> dict[str, float]:
+    """Mode -> p in error ~ A^p, the slope in a log-log plot; 1 is linear."""
+    powers = {}
     for mode in dict.fromkeys(record["mode"] for record in records):
-        here = [r for r in records if r["mode"] == mode and r["T"] == T and r["A"] > 0 and r["error"] > 0]
-        A, error = ([record[name] for record in here] for name in ("A", "error"))
+        points = [r for r in records if r["mode"] == mode and r["T"] == T and r["A"] > 0 and r["error"] > 0]
+        A, error = ([record[name] for record in points] for name in ("A", "error"))
         if len(set(A)) > 1:
-            found[f"summary/power_{mode}"] = float(np.polyfit(np.log(A), np.log(error), 1)[0])
-    return found
+            powers[f"summary/power_{mode}"] = float(np.polyfit(np.log(A), np.log(error), 1)[0])
+    return powers

@@ -1,4 +1,4 @@
-"""What does a trained network lose when its neurons change places?"""
+"""How much accuracy does a trained network lose when its neurons are shuffled?"""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,12 +7,12 @@ from statistics import fmean
 from torch import Tensor
 
 from fedpan_exp.alignment.permutation_spec import permute
-from fedpan_exp.alignment.shuffle import shuffled_orders
+from fedpan_exp.alignment.shuffle import sample_permutations
 from fedpan_exp.alignment.shuffle_error import shuffle_error
 from fedpan_exp.config import Experiment
-from fedpan_exp.studies.centralized import Central, hold, make_site, train_network
-from fedpan_exp.studies.repeats import summed_up
-from fedpan_exp.studies.weights import weights_of
+from fedpan_exp.studies.centralized import CentralizedStudy, lock_run, set_up_centralized, train_network
+from fedpan_exp.studies.repeats import mean_and_deviation
+from fedpan_exp.studies.weights import load_run_weights
 from fedpan_exp.system.console import print_status, progress_bar
 from fedpan_exp.system.errors import require
 from fedpan_exp.system.rng import rng
@@ -21,11 +21,11 @@ from fedpan_exp.tracking.record import Record
 
 
 @dataclass
-class ShuffleTest(Central):
-    """Accuracy and shuffle error on the test set against P_sf."""
+class ShuffleTest(CentralizedStudy):
+    """Accuracy and shuffle error on the test set over P_sf."""
 
     name: str = "shuffle_test"
-    weights: str | None = None  # a run's folder; null: train here
+    weights: str | None = None  # run folder to load from; null: train a network
     P_sf: list[float] = field(default_factory=list)
     repeats: int = 10
 
@@ -36,31 +36,31 @@ class ShuffleTest(Central):
         require(self.repeats >= 1, "study.repeats", "at least 1", self.repeats)
 
     def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
-        site = make_site(experiment)
-        spec = site.twin.permutation_spec
-        given = weights_of(Path(self.weights), record.settings, site.twin) if self.weights else None
-        hold(experiment, record)
+        setup = set_up_centralized(experiment)
+        spec = setup.eval_network.permutation_spec
+        loaded = load_run_weights(Path(self.weights), record.settings, setup.eval_network) if self.weights else None
+        lock_run(experiment, record)
         record.start()
-        state = given or train_network(site, record, stop)
+        state = loaded or train_network(setup, record, stop)
         record.save_weights(state)
-        device = site.judge.fabric.device
+        device = setup.evaluator.fabric.device
         state = {name: tensor.to(device) for name, tensor in state.items()}
-        outputs = site.logits(state)
-        right = _accuracy(outputs, site.test.y)
-        print_status("trained", f"test accuracy {right:.2%} before its neurons are shuffled")
-        record.summarise({"summary/test_acc": right})
+        outputs = setup.logits(state)
+        accuracy = _accuracy(outputs, setup.test.y)
+        print_status("trained", f"test accuracy {accuracy:.2%} before shuffling")
+        record.summarise({"summary/test_acc": accuracy})
         with progress_bar("shuffle", len(self.P_sf) * self.repeats) as progress:
             for number, P_sf in enumerate(self.P_sf, start=1):
                 accuracies, errors = [], []
                 for repeat in progress.track(stop.interruptible(range(self.repeats))):
-                    orders = shuffled_orders(spec, P_sf, rng(experiment.seed, "shuffle", repeat))
-                    shuffled = site.logits(permute(state, spec, orders))
-                    accuracies.append(_accuracy(shuffled, site.test.y))
+                    permutations = sample_permutations(spec, P_sf, rng(experiment.seed, "shuffle", repeat))
+                    shuffled = setup.logits(permute(state, spec, permutations))
+                    accuracies.append(_accuracy(shuffled, setup.test.y))
                     errors.append(shuffle_error(shuffled, outputs))
                     record.heartbeat()
-                found = {**summed_up("test_acc", accuracies), "error": fmean(errors)}
-                record.write(number, {"P_sf": P_sf, **found})
-                progress.describe(f"P_sf {P_sf:g}  accuracy {found['test_acc']:.2%}  error {found['error']:.4g}")
+                result = {**mean_and_deviation("test_acc", accuracies), "error": fmean(errors)}
+                record.write(number, {"P_sf": P_sf, **result})
+                progress.describe(f"P_sf {P_sf:g}  accuracy {result['test_acc']:.2%}  error {result['error']:.4g}")
 
 
 def _accuracy(logits: Tensor, y: Tensor) -> float:

@@ -1,4 +1,4 @@
-"""What every study is: settings, what it refuses, and a run that answers its question."""
+"""The interface of studies: settings, validation and a run."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -9,13 +9,13 @@ from fedpan_exp.tracking.record import Record
 
 
 class Study(ABC):
-    irrelevant: ClassVar[tuple[str, ...]] = ()  # groups that cannot change what comes out
+    irrelevant: ClassVar[tuple[str, ...]] = ()  # config groups that do not affect the result
 
     def check(self, experiment: Experiment) -> None:
-        """Refuse what does not go together, before anything is run: in a sweep, before its first job."""
+        """Reject incompatible settings before anything is run; in a sweep, before the first job."""
         if "model" not in self.irrelevant:
-            experiment.meta_network()  # refuses a network that cannot be built
+            experiment.meta_network()  # fails if the network cannot be built
 
     @abstractmethod
     def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
-        """Answer the question, into the record."""
+        """Run the study and write its results to the record."""

@@ -1,4 +1,4 @@
-"""The weights of an earlier run, taken from its folder: only where they belong to the same network."""
+"""Load the weights of an earlier run, after checking that it trained the same network."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,26 +14,26 @@ from fedpan_exp.system.errors import ConfigError, first_line
 from fedpan_exp.tracking.identity import is_off
 
 
-def weights_of(folder: Path, settings: Mapping[str, Any], net: Network) -> dict[str, Tensor]:
-    """Of the run in `folder`, for `net`, which `settings` describe."""
+def load_run_weights(folder: Path, settings: Mapping[str, Any], net: Network) -> dict[str, Tensor]:
+    """State dict from the run in `folder`, for `net`, which `settings` describe."""
     try:
-        theirs = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
+        saved = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
         state = load_file(folder / "weights.safetensors")
-        others, ours = _network(theirs), _network(settings)
+        theirs, ours = _network(saved), _network(settings)
     except (OSError, SafetensorError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(
             f"study.weights must be the folder of a finished run, got {folder} ({first_line(error)})"
         ) from None
     for name, value in ours.items():
-        if others.get(name) != value:
-            raise ConfigError(f"study.weights must be a run with {name}={value}, got {folder} with {others.get(name)}")
+        if theirs.get(name) != value:
+            raise ConfigError(f"study.weights must be a run with {name}={value}, got {folder} with {theirs.get(name)}")
     if {name: t.shape for name, t in state.items()} != {name: t.shape for name, t in net.state_dict().items()}:
         raise ConfigError(f"study.weights must be a run of the same network, got {folder} with other tensors")
     return state
 
 
 def _network(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What the weights of a network depend on, by the names of its settings."""
+    """Setting -> value, for all settings that determine the network."""
     model = {f"model.{key}": value for key, value in settings["model"].items() if not key.endswith("lr")}
     pan = settings["pan"]
     encoding = {"pan": "off"} if is_off(pan) else {f"pan.{key}": value for key, value in pan.items()}

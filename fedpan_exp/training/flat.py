@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from fedpan_exp.models import Network, own_encodings
+from fedpan_exp.models import Network, use_client_encodings
 
 
 class FlatParameters(NamedTuple):
@@ -59,7 +59,7 @@ class FlatNet:
 
     def at_client(self, k: int, seed: int) -> AbstractContextManager[None]:
         """Use the client's own encodings in this context, where clients have any."""
-        return own_encodings(self.net, seed, k)
+        return use_client_encodings(self.net, seed, k)
 
     @torch.no_grad()
     def load(self, weights: Tensor, buffers: Tensor) -> None:

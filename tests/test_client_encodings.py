@@ -1,4 +1,4 @@
-"""Encodings of clients' own: there during their visits, gone afterwards, and never sent."""
+"""Position encodings per client: used during local training, restored afterwards, never uploaded."""
 
 import json
 
@@ -8,7 +8,7 @@ import torch
 from conftest import clients_of, random_images, run_rounds, trainer_of
 from fedpan_exp.algorithms import FedAvg
 from fedpan_exp.federation import Scene
-from fedpan_exp.models import Pan, encodings, own_encodings
+from fedpan_exp.models import Pan, encodings, use_client_encodings
 from fedpan_exp.models.mlp import MLP
 
 SHARED = {"mode": "mul", "A": 0.5}
@@ -23,57 +23,57 @@ def values(net) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize(("changes", "moved"), [({}, 0), ({"per_client": "own"}, 20), ({"per_client": "partial"}, 10)])
-def test_a_visit_exchanges_a_share_of_the_values_and_puts_them_back(changes, moved):
+def test_a_fraction_of_the_values_is_permuted_and_restored(changes, moved):
     net = net_of(**changes)
     shared = values(net)
-    with own_encodings(net, seed=0, k=3):
+    with use_client_encodings(net, seed=0, k=3):
         own = values(net)
-    with own_encodings(net, seed=0, k=3):
-        assert all(map(torch.equal, values(net), own))  # the same at each visit
-    with own_encodings(net, seed=0, k=4):
+    with use_client_encodings(net, seed=0, k=3):
+        assert all(map(torch.equal, values(net), own))  # the same in every round
+    with use_client_encodings(net, seed=0, k=4):
         assert any(map(torch.equal, values(net), own)) == (moved == 0)
     assert all(map(torch.equal, values(net), shared))
-    for mine, common in zip(own, shared, strict=True):
-        assert torch.equal(mine.sort().values, common.sort().values)
-        changed = int((mine != common).sum())
+    for client, common in zip(own, shared, strict=True):
+        assert torch.equal(client.sort().values, common.sort().values)
+        changed = int((client != common).sum())
         assert moved / 2 < changed <= moved or changed == moved == 0
     assert all("values" not in name for name in net.state_dict())
 
 
-def test_an_error_during_a_visit_leaves_the_shared_encoding():
+def test_an_error_restores_the_shared_encoding():
     net = net_of(per_client="own")
     shared = values(net)
-    with pytest.raises(ZeroDivisionError), own_encodings(net, seed=0, k=3):
+    with pytest.raises(ZeroDivisionError), use_client_encodings(net, seed=0, k=3):
         _ = 1 / 0
     assert all(map(torch.equal, values(net), shared))
 
 
-def test_a_round_is_that_of_clients_with_permuted_encodings():
-    """A client's way with its own encoding is worked out on a network built with those values."""
+def test_a_round_trains_clients_with_their_permuted_encodings():
+    """The reference trains each client on a separate network with the client's values."""
     scene = Scene(K=2, R=1.0, E=1, H=1, B=8)
     clients = clients_of(random_images(40), [20, 20])
     trainer = trainer_of(net_of(per_client="own"))
     start = trainer.net.weights.clone()
-    [this] = run_rounds(FedAvg(), trainer, clients, scene)
-    ways = []
+    [round_] = run_rounds(FedAvg(), trainer, clients, scene)
+    trained = []
     for k in (0, 1):
         alone = trainer_of(net_of())
         alone.net.weights.copy_(start)
-        with own_encodings(trainer.net.net, seed=0, k=k):
+        with use_client_encodings(trainer.net.net, seed=0, k=k):
             for mine, theirs in zip(encodings(alone.net.net), encodings(trainer.net.net), strict=True):
                 mine.values = theirs.values
         loss = lambda x, y, net=alone.net: torch.nn.functional.cross_entropy(net(x), y)  # noqa: E731
         alone.fit(clients.batches(k, 1, 1, 8), 1, loss, adjust_gradient=lambda: None)
-        ways.append(alone.net.weights)
-    torch.testing.assert_close(this.server.weights, (ways[0] + ways[1]) / 2)
+        trained.append(alone.net.weights)
+    torch.testing.assert_close(round_.server.weights, (trained[0] + trained[1]) / 2)
 
 
-def test_runs_with_shared_and_own_encodings_are_different_runs(command):
-    words = ("scale=smoke", "model.width=16", "fl_scene.H=1", "fl_scene.local_test=0.2", "pan.A=0.5")
-    shared = command(*words).runs[-1]
-    again = command(*words, "pan.own_share=0.7")
-    assert again.runs == [shared]  # nobody has looked at that share
-    outcome = command(*words, "pan.per_client=own")
+def test_shared_and_own_encodings_are_different_runs(command):
+    overrides = ("scale=smoke", "model.width=16", "fl_scene.H=1", "fl_scene.local_test=0.2", "pan.A=0.5")
+    shared = command(*overrides).runs[-1]
+    again = command(*overrides, "pan.own_share=0.7")
+    assert again.runs == [shared]  # the setting has no effect with shared encodings
+    outcome = command(*overrides, "pan.per_client=own")
     assert "each client its own" in outcome.out
     own = outcome.runs[-1]
     records = [json.loads((folder / "metrics.jsonl").read_text()) for folder in (shared, own)]
@@ -82,13 +82,13 @@ def test_runs_with_shared_and_own_encodings_are_different_runs(command):
 
 
 @pytest.mark.parametrize(
-    ("word", "line"),
+    ("override", "line"),
     [
         ("pan.per_client=each", "pan.per_client must be shared, own or partial, got each"),
         ("pan.own_share=0", "pan.own_share must be in (0, 1), got 0.0"),
         ("pan.own_share=1.5", "pan.own_share must be in (0, 1), got 1.5"),
     ],
 )
-def test_refusals_are_one_line(command, word, line):
-    outcome = command("scale=smoke", word)
+def test_invalid_settings_are_rejected_in_one_line(command, override, line):
+    outcome = command("scale=smoke", override)
     assert (outcome.code, outcome.err.strip(), outcome.runs) == (1, f"fedpan_exp: {line}", [])
