@@ -10,6 +10,7 @@ from run_folders import is_drawn, make_listing, make_run
 from run_sweeps import SWEEPS, make_sweep
 
 from fedpan_exp.report import __main__ as command
+from fedpan_exp.report import curves, run_plots
 from fedpan_exp.report.build import Report
 from fedpan_exp.report.claims import Claim
 from fedpan_exp.report.paper_figures import PAPER_FIGURES
@@ -65,6 +66,41 @@ def test_every_exhibit_is_drawn_and_answers_the_paper(paper_figure, tmp_path):
     # The made-up cent_acc and compare_more have all the paper's rows; every claim must find its number.
     assert answers, "an exhibit says what the paper claims"
     assert [what for what, _, ours, _ in answers if ours in ("not measured", "–")] == []
+
+
+@pytest.mark.parametrize(
+    ("study", "pictures"),
+    {
+        "centralize": {"curves"},
+        "divergence": {"curves", "divergence", "partition"},
+        "doctor": {"encodings"},
+        "federate": {"curves", "partition"},
+        "fusion": {"fusion"},
+        "kept_ratio": {"kept_ratio"},
+        "matching": {"curves", "matching", "partition"},
+        "partition": {"partition"},
+        "preference": {"curves", "partition", "preference"},
+        "shuffle_error": {"shuffle_error"},
+        "shuffle_federate": {"curves", "partition"},
+        "shuffle_test": {"shuffle_test"},
+    }.items(),
+)
+def test_the_files_of_a_run_decide_its_pictures(study, pictures, tmp_path):
+    folder = make_run(tmp_path, study=study)
+    run_plots.draw(folder)
+    assert {path.stem for path in folder.glob("*.png")} == pictures
+
+
+@pytest.mark.parametrize(("study", "labels"), [("federate", curves.ROUNDS), ("centralize", curves.EPOCHS)])
+def test_curves_count_rounds_or_epochs(study, labels, tmp_path, monkeypatch):
+    figures = []
+    monkeypatch.setattr("fedpan_exp.report.curves.save", lambda figure, folder, name: figures.append(figure))
+    folder = make_run(tmp_path, study=study)
+    curves.draw(folder)
+    assert [axes.get_xlabel() for axes in figures[0].axes] == [labels.x] * 2
+    (folder / "status.json").unlink()
+    curves.draw(folder)
+    assert [axes.get_xlabel() for axes in figures[1].axes] == ["round"] * 2
 
 
 def test_what_is_written_and_what_the_page_says(tmp_path, monkeypatch, capsys):

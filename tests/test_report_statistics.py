@@ -117,8 +117,8 @@ def test_runs_that_are_not_whole_are_counted_and_left_out(tmp_path):
     (short / "metrics.jsonl").write_text("\n".join(lines[:3]) + "\n")
     others = [read_run(folder) for folder in (cut, hole, short, make_run(tmp_path, status="running", seed=4))]
     assert [run.marks[:1] for run in others] == [
-        ("its record ends in half a line",),
-        ("line 4 of its record is damaged",),
+        ("metrics.jsonl ends in the middle of a line",),
+        ("line 4 of metrics.jsonl is damaged",),
         ("its summary tells of 8 rounds, its record has 3",),
         (),
     ]
