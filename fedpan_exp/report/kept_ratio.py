@@ -21,7 +21,7 @@ def draw(folder: Path) -> Path | None:
     _curve(once, [record for record in records if "N_sf" not in record], "P_sf", BLUE)
     once.set(xlabel=r"$P_{sf}$", ylabel=r"$R_{kept}$", title="one shuffle")
     _curve(local, [record for record in records if "N_sf" in record], "N_sf", ORANGE)
-    title = rf"all shuffles of one local training, $P_{{sf}}$={P_sf:g} each"
+    title = rf"one local training, $P_{{sf}}$={P_sf:g} per shuffle"
     local.set(xlabel=r"$N_{sf}$", ylabel=r"$R_{kept}$", title=title)
     dots.plot(order, range(len(order)), ".", color=BLUE, markersize=1.5)
     ratio = sum(j == i for j, i in enumerate(order)) / len(order)
