@@ -1,4 +1,4 @@
-"""python -m benchmarks.report: 500 made-up runs of 1,000 rounds; time and memory of their report, size of its page."""
+"""python -m benchmarks.report: time, memory and page size of a report of 500 synthetic runs of 1,000 rounds."""
 
 import json
 import os
@@ -43,10 +43,10 @@ def make_runs(runs: Path) -> list[str]:
     return names
 
 
-def make_run(folder: Path, settings: dict[str, Any], chance: np.random.Generator) -> None:
+def make_run(folder: Path, settings: dict[str, Any], generator: np.random.Generator) -> None:
     folder.mkdir(parents=True)
-    turns = np.arange(1, ROUNDS + 1)
-    accuracy = 0.9 * (1 - np.exp(-turns / 200)) + 0.01 * chance.standard_normal(ROUNDS)
+    rounds = np.arange(1, ROUNDS + 1)
+    accuracy = 0.9 * (1 - np.exp(-rounds / 200)) + 0.01 * generator.standard_normal(ROUNDS)
     lines = [
         {
             **{
@@ -63,7 +63,7 @@ def make_run(folder: Path, settings: dict[str, Any], chance: np.random.Generator
             **{"time/local_s": 0.4123456789, "time/round_s": 0.5123456789},
             **{"global/test_acc": value, "global/test_loss": 2.3 - 2 * value},
         }
-        for round_idx, value in zip(turns.tolist(), accuracy.tolist(), strict=True)
+        for round_idx, value in zip(rounds.tolist(), accuracy.tolist(), strict=True)
     ]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (folder / "config.yaml").write_text(yaml.dump(settings, Dumper=yaml.CSafeDumper))
@@ -71,25 +71,25 @@ def make_run(folder: Path, settings: dict[str, Any], chance: np.random.Generator
     summary = {"summary/last5_acc": last, "summary/best_acc": float(accuracy.max()), "summary/rounds": ROUNDS}
     (folder / "summary.json").write_text(json.dumps(summary))
     (folder / "status.json").write_text(json.dumps({"status": "done", "versions": {}, "seed": settings["seed"]}))
-    counts = chance.multinomial(600, chance.dirichlet(np.full(10, 0.1)), 100)
+    counts = generator.multinomial(600, generator.dirichlet(np.full(10, 0.1)), 100)
     rows = [f"{k},600,{','.join(map(str, row))}" for k, row in enumerate(counts.tolist())]
     (folder / "partition.csv").write_text("\n".join(["client,samples", *rows]) + "\n")
 
 
 def main() -> None:
     config.register(STUDIES)
-    with tempfile.TemporaryDirectory() as place:
-        runs = Path(place) / "runs"
+    with tempfile.TemporaryDirectory() as folder:
+        runs = Path(folder) / "runs"
         names = make_runs(runs)
         listing = {"sweep": "compare_alpha", "scale": "paper", "command": "", "swept": ["pan", "fl_scene.alpha"]}
         (runs / ".sweeps").mkdir()
         jobs = [{"run": name, "overrides": []} for name in names]
         (runs / ".sweeps" / "compare_alpha-paper.json").write_text(json.dumps({**listing, "jobs": jobs}))
         began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-        command = [sys.executable, "-m", "fedpan_exp.report", str(runs), "--out", f"{place}/report"]
+        command = [sys.executable, "-m", "fedpan_exp.report", str(runs), "--out", f"{folder}/report"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
         seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-        page = (Path(place) / "report" / "index.html").stat().st_size
+        page = (Path(folder) / "report" / "index.html").stat().st_size
     console.print(
         f"{len(names)} runs of {ROUNDS:,} rounds: {seconds:.1f} s ({after.ru_utime - before.ru_utime:.1f} of a core), "
         f"{after.ru_maxrss / 1024:.0f} MB, page {page / 1e6:.1f} MB"

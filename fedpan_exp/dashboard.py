@@ -1,4 +1,4 @@
-"""python -m fedpan_exp.dashboard: a W&B workspace for a project of these runs, built in code."""
+"""python -m fedpan_exp.dashboard: create a W&B workspace for a project of these runs."""
 
 import argparse
 import json
@@ -25,8 +25,8 @@ SWEPT = {  # the paper's grids
 LOGARITHMIC = ("fl_scene/alpha", "fl_scene/K")
 EXAMPLES = """\
 examples:
-  python -m fedpan_exp.dashboard --entity my-team --project fedpan_exp      make the workspace, print its address
-  python -m fedpan_exp.dashboard --dry-run                                  only write dashboard.json, no network
+  python -m fedpan_exp.dashboard --entity my-team --project fedpan_exp      create the workspace, print its address
+  python -m fedpan_exp.dashboard --dry-run                                  write dashboard.json only, no network
 """
 
 
@@ -34,19 +34,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m fedpan_exp.dashboard",
         description="Curves by algorithm with PANs off and on, accuracy against alpha, K, E, A and T, weight\n"
-        "divergence, bytes to the target accuracy; seeds together, with their deviation as a band.",
+        "divergence, bytes to the target accuracy. Seeds are grouped, with their standard deviation as a band.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--entity", default=os.environ.get("WANDB_ENTITY"), help="W&B user or team")
-    parser.add_argument("--project", default="fedpan_exp", help="as in logger.wandb.project")
-    parser.add_argument("--name", default="PANs", help="of the workspace")
+    parser.add_argument("--project", default="fedpan_exp", help="the same as logger.wandb.project")
+    parser.add_argument("--name", default="PANs", help="name of the workspace")
     parser.add_argument(
-        "--dry-run", nargs="?", const="dashboard.json", metavar="FILE", help="write its JSON, and nothing else"
+        "--dry-run",
+        nargs="?",
+        const="dashboard.json",
+        metavar="FILE",
+        help="only write the workspace to this JSON file",
     )
-    words = parser.parse_args()
+    args = parser.parse_args()
     try:
-        run(words.entity, words.project, words.name, words.dry_run)
+        run(args.entity, args.project, args.name, args.dry_run)
     except UserError as error:
         errors.print(f"fedpan_exp: {error}", markup=False)
         raise SystemExit(1) from None
@@ -56,19 +60,19 @@ def run(entity: str | None, project: str, name: str, file: str | None) -> None:
     try:
         board = workspace(entity or "entity", project, name)
     except ImportError:
-        raise UserError("the dashboard needs its package: pip install wandb-workspaces") from None
+        raise UserError("the dashboard needs a package: pip install wandb-workspaces") from None
     if file:
         write_text(Path(file), json.dumps(as_json(board), indent=2) + "\n")
         console.print(f"{panels(board)} panels, in {file}", markup=False)
         return
     if not entity:
-        raise UserError("--entity must be a W&B user or team, got none; or try --dry-run")
+        raise UserError("--entity must be a W&B user or team, got none; or use --dry-run")
     if not has_key():
-        raise UserError("a W&B key must be there: run `wandb login`, or try --dry-run")
+        raise UserError("no W&B key found; run `wandb login`, or use --dry-run")
     try:
         board.save()
-    except Exception as error:  # no network, no right to the project: W&B has its own words for it
-        raise UserError(f"W&B did not take the workspace ({first_line(error)})") from None
+    except Exception as error:  # no network, no access to the project: W&B raises many types
+        raise UserError(f"W&B rejected the workspace ({first_line(error)})") from None
     console.print(f"{panels(board)} panels: {board.url}", markup=False)
 
 
@@ -81,7 +85,7 @@ def workspace(entity: str, project: str, name: str) -> "Workspace":
             title=title, x=x, y=[metric], groupby_aggfunc="mean", groupby_rangefunc="stddev", aggregate=True
         )
 
-    def against(setting: str, label: str) -> Any:
+    def scatter(setting: str, label: str) -> Any:
         y = panel.SummaryMetric(ACCURACY)
         return panel.ScatterPlot(
             title=f"accuracy against {label}", x=panel.Config(setting), y=y, log_x=setting in LOGARITHMIC
@@ -101,7 +105,7 @@ def workspace(entity: str, project: str, name: str) -> "Workspace":
             ],
             is_open=True,
         ),
-        ws.Section("The paper's grids", panels=[against(*swept) for swept in SWEPT.items()], is_open=True),
+        ws.Section("The paper's grids", panels=[scatter(*swept) for swept in SWEPT.items()], is_open=True),
         ws.Section(
             "Cost",
             panels=[
@@ -112,11 +116,11 @@ def workspace(entity: str, project: str, name: str) -> "Workspace":
             ],
             is_open=True,
         ),
-        ws.Section("Partition and curves as drawn", panels=[panel.MediaBrowser(media_keys=["partition", "curves"])]),
+        ws.Section("Pictures of partition and curves", panels=[panel.MediaBrowser(media_keys=["partition", "curves"])]),
     ]
-    together: list[Any] = [ws.Config(name) for name in ("algorithm/name", "pan/on", "setting")]  # only seeds are left
+    groupby: list[Any] = [ws.Config(name) for name in ("algorithm/name", "pan/on", "setting")]  # over seeds
     return ws.Workspace(
-        entity, project, name, sections, runset_settings=ws.RunsetSettings(groupby=together), auto_generate_panels=False
+        entity, project, name, sections, runset_settings=ws.RunsetSettings(groupby=groupby), auto_generate_panels=False
     )
 
 

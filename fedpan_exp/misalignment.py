@@ -1,4 +1,4 @@
-"""python -m fedpan_exp.misalignment: non-i.i.d. runs, read as a share of misplaced neurons."""
+"""python -m fedpan_exp.misalignment: express the accuracy loss of non-i.i.d. runs as misplaced neurons."""
 
 import argparse
 from collections import defaultdict
@@ -21,41 +21,44 @@ from fedpan_exp.tracking.identity import run_id
 from fedpan_exp.tracking.runs import Entry, entries
 
 EXAMPLES = """\
-It needs study=shuffle_federate runs with several N_sf on nearly i.i.d. data, and study=federate runs with the same
-settings but for alpha; with the alpha of the shuffled ones too, which is the curve's N_sf=0:
+It needs study=shuffle_federate runs with several N_sf on nearly i.i.d. data, and study=federate runs that differ from
+them only in alpha. A study=federate run with the alpha of the shuffled runs is the curve's point N_sf=0:
   python -m fedpan_exp -m study=shuffle_federate fl_scene.alpha=10 study.N_sf=0.1,0.2,0.5,1 seed=0,1,2 pan=off
   python -m fedpan_exp -m fl_scene.alpha=10,1,0.1 seed=0,1,2 pan=off
   python -m fedpan_exp.misalignment runs
 """
-COLUMNS = ("setting", "alpha", "test accuracy", "like misplaced", "interval over seeds", "seeds")
-NEURONS, STEPS, REPEATS = 1024, 100, 20  # of the simulation; the share hardly depends on them
+COLUMNS = ("setting", "alpha", "test accuracy", "equivalent misplaced neurons", "interval over seeds", "seeds")
+ACCURACY = "summary/last5_acc"
+NEURONS, STEPS, REPEATS = 1024, 100, 20  # of the simulation; its result hardly depends on them
+RNG_NAME = "thermometer"  # the command's former name; another one would change the numbers
 
 BySeed = dict[int, float]
 
 
 @dataclass
 class Scale:
-    """Runs that differ in nothing but seed, alpha and shuffles."""
+    """Accuracies of runs that differ only in seed, alpha and shuffles."""
 
     title: str
     P_sf: float
-    alpha: float  # of the shuffled runs: nearly i.i.d.
+    alpha: float  # of the shuffled runs, nearly i.i.d.
     shuffled: dict[float, BySeed]  # by N_sf
     others: dict[float, BySeed]  # unshuffled, by alpha
 
     def misplaced(self) -> list[float]:
-        simulate = (NEURONS, STEPS, REPEATS)
-        return [misplaced_ratio(N_sf, self.P_sf, *simulate, rng(0, "thermometer")) for N_sf in self.shuffled]
+        """The fraction of misplaced neurons at each N_sf of the curve."""
+        simulation = (NEURONS, STEPS, REPEATS)
+        return [misplaced_ratio(N_sf, self.P_sf, *simulation, rng(0, RNG_NAME)) for N_sf in self.shuffled]
 
     def seeds(self, alpha: float) -> list[int]:
-        """That all of the curve has, too."""
+        """Seeds for which there is a run with this alpha and one at every point of the curve."""
         return sorted(set.intersection(*map(set, (*self.shuffled.values(), self.others[alpha]))))
 
     def read(self, misplaced: list[float], alpha: float) -> Reading:
         seeds = self.seeds(alpha)
         curve = np.array([[each[seed] for seed in seeds] for each in self.shuffled.values()])
         accuracy = np.array([self.others[alpha][seed] for seed in seeds])
-        return read(misplaced, curve, accuracy, numpy_rng(0, "thermometer", repr(alpha)))
+        return read(misplaced, curve, accuracy, numpy_rng(0, RNG_NAME, repr(alpha)))
 
 
 def main() -> None:
@@ -65,7 +68,9 @@ def main() -> None:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("folder", nargs="?", default="runs", help="of runs; the picture goes there, too")
+    parser.add_argument(
+        "folder", nargs="?", default="runs", help="folder of runs, in which the picture is saved, too (runs)"
+    )
     folder = Path(parser.parse_args().folder)
     try:
         if not folder.is_dir():
@@ -76,53 +81,57 @@ def main() -> None:
         raise SystemExit(1) from None
 
 
-def scales(found: Iterable[Entry]) -> list[Scale]:
-    """From finished runs; those without a curve of at least two points are left out."""
+def scales(runs: Iterable[Entry]) -> list[Scale]:
+    """Group finished federated runs into scales; a scale needs a curve of at least two points."""
     plain: dict[str, dict[float, BySeed]] = defaultdict(lambda: defaultdict(dict))
     shuffled: dict[tuple[str, float, float], dict[float, BySeed]] = defaultdict(lambda: defaultdict(dict))
     titles = {}
-    for entry in found:
-        settings, study = entry.settings, entry.settings.get("study", {})
-        if entry.status != "done" or study.get("name") not in ("federate", "shuffle_federate"):
+    for run in runs:
+        settings, study = run.settings, run.settings.get("study", {})
+        is_federated = "fl_scene" not in run.status_file.get("irrelevant", ())
+        if run.status != "done" or not is_federated or ACCURACY not in run.summary:
             continue
         try:
-            kind, alpha, accuracy = _kind(settings), settings["fl_scene"]["alpha"], entry.summary["summary/last5_acc"]
-        except KeyError:  # another partition than Dirichlet's, or a run of an earlier version
+            kind, alpha, accuracy = _kind(settings), settings["fl_scene"]["alpha"], run.summary[ACCURACY]
+        except KeyError:  # a partition other than Dirichlet, or a run of an earlier version
             continue
         titles[kind] = _title(settings)
         points = shuffled[kind, study["P_sf"], alpha] if study.get("N_sf") else plain[kind]
         points[study.get("N_sf") or alpha][settings["seed"]] = accuracy
-    made = []
+    result = []
     for (kind, P_sf, alpha), points in shuffled.items():
         others = dict(sorted(plain[kind].items(), reverse=True))
         unshuffled = others.pop(alpha, None)
         curve = ({0.0: unshuffled} if unshuffled else {}) | dict(sorted(points.items()))
         if len(curve) > 1:
-            made.append(Scale(titles[kind], P_sf, alpha, curve, others))
-    if not made:
-        raise UserError("no curve: needs runs of study=shuffle_federate with two N_sf, or one and the unshuffled run")
-    return made
+            result.append(Scale(titles[kind], P_sf, alpha, curve, others))
+    if not result:
+        raise UserError(
+            "no curve in these runs; run study=shuffle_federate with two values of N_sf, or with one and also "
+            "study=federate with the same settings"
+        )
+    return result
 
 
-def show(made: list[Scale], folder: Path) -> None:
+def show(scales: list[Scale], folder: Path) -> None:
     rows: list[tuple[str, ...]] = []
     panels = []
-    for scale in made:
+    for scale in scales:
         misplaced = scale.misplaced()
         unshuffled = {scale.alpha: scale.shuffled[0.0]} if 0.0 in scale.shuffled else {}
         levels = [(f"alpha={alpha:g}", _mean(each)) for alpha, each in (unshuffled | scale.others).items()]
         points = [
-            (N_sf, share, list(each.values()))
-            for (N_sf, each), share in zip(scale.shuffled.items(), misplaced, strict=True)
+            (N_sf, fraction, list(each.values()))
+            for (N_sf, each), fraction in zip(scale.shuffled.items(), misplaced, strict=True)
         ]
         panels.append(Panel(scale.title, points, levels))
         for alpha in scale.others:
             seeds = scale.seeds(alpha)
-            words = ("no seed in common with the curve", "")
+            cells = ("no seed in common with the curve", "")
             if seeds:
                 reading = scale.read(misplaced, alpha)
-                words = _share(reading.ratio, misplaced), _interval(reading, misplaced)
-            rows.append((scale.title, f"{alpha:g}", f"{_mean(scale.others[alpha]):.2%}", *words, str(len(seeds))))
+                cells = _fraction(reading.ratio, misplaced), _interval(reading, misplaced)
+            rows.append((scale.title, f"{alpha:g}", f"{_mean(scale.others[alpha]):.2%}", *cells, str(len(seeds))))
     if console.is_terminal:
         table = Table(*COLUMNS, box=None, padding=(0, 2, 0, 0))
         for row in rows:
@@ -130,7 +139,7 @@ def show(made: list[Scale], folder: Path) -> None:
         console.print(table)
     else:
         print("\n".join("\t".join(row) for row in (COLUMNS, *rows)))
-    console.print(f"\nin {draw(panels, folder / 'thermometer.png')}", markup=False)
+    console.print(f"\npicture: {draw(panels, folder / 'misalignment.png')}", markup=False)
 
 
 def _mean(accuracies: BySeed) -> float:
@@ -138,29 +147,29 @@ def _mean(accuracies: BySeed) -> float:
 
 
 def _kind(settings: dict[str, Any]) -> str:
-    """The same for runs of one scale."""
+    """Equal for runs of one scale."""
     return run_id({**settings, "probes": [], "probe_every": 0}, ("study", "seed", "fl_scene.alpha"))
 
 
 def _title(settings: dict[str, Any]) -> str:
     pan = settings["pan"]
-    words = "PANs off" if pan["mode"] == "off" or pan["A"] == 0 else f"PANs {pan['mode']} A={pan['A']:g}"
-    return f"{settings['dataset']['name']} {settings['model']['name']} {settings['algorithm']['name']}, {words}"
+    pans = "PANs off" if pan["mode"] == "off" or pan["A"] == 0 else f"PANs {pan['mode']} A={pan['A']:g}"
+    return f"{settings['dataset']['name']} {settings['model']['name']} {settings['algorithm']['name']}, {pans}"
 
 
-def _share(share: float, misplaced: list[float]) -> str:
-    if share == inf:
+def _fraction(fraction: float, misplaced: list[float]) -> str:
+    if fraction == inf:
         return f"above {max(misplaced):.1%}, out of range"
-    if share == -inf:
+    if fraction == -inf:
         least = min(misplaced)
         return f"below {least:.1%}, out of range" if least else "none: no worse than i.i.d."
-    return f"{share:.1%}"
+    return f"{fraction:.1%}"
 
 
 def _interval(reading: Reading, misplaced: list[float]) -> str:
     if isnan(reading.low):
         return "one seed: no interval"
-    ends = (_share(end, misplaced).split(",")[0].split(":")[0] for end in (reading.low, reading.high))
+    ends = (_fraction(end, misplaced).split(",")[0].split(":")[0] for end in (reading.low, reading.high))
     return " to ".join(ends)
 
 

@@ -1,4 +1,4 @@
-"""Debian's Chromium without a screen, driven as a reader would: real clicks, real keys."""
+"""Headless Chromium, driven with real clicks and keys."""
 
 import json
 import shutil
@@ -19,8 +19,8 @@ def browser(width: int = 1280, height: int = 1000, dark: bool = False) -> Iterat
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
     quiet = ("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync")
-    for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", *quiet):
-        options.add_argument(word)
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", *quiet):
+        options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
     try:
@@ -33,11 +33,11 @@ def browser(width: int = 1280, height: int = 1000, dark: bool = False) -> Iterat
         driver.quit()
 
 
-def complaints(driver: Any) -> list[str]:
+def console_messages(driver: Any) -> list[str]:
     return [entry["message"] for entry in driver.get_log("browser")]
 
 
 def requests(driver: Any) -> list[str]:
-    """Addresses of everything the page asked for."""
+    """URLs of all requests of the page."""
     events = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
     return [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]

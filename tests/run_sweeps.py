@@ -1,4 +1,4 @@
-"""A sweep for every exhibit of the paper, of made-up runs in the real format."""
+"""A sweep of synthetic runs for every figure of the paper."""
 
 from collections.abc import Iterable
 from itertools import product
@@ -23,11 +23,13 @@ def grid(**settings: Iterable[Any]) -> Grid:
     return settings
 
 
-def of_scenes(**scene: Iterable[Any]) -> Grid:
-    return {f"fl_scene__{name}": values for name, values in scene.items()}
+def scene(**settings: Iterable[Any]) -> Grid:
+    return {f"fl_scene__{name}": values for name, values in settings.items()}
 
 
-def inside(study: str, dataset: str, model: str, seeds: Iterable[int] = (0, 1, 2), **more: Iterable[Any]) -> list[Grid]:
+def off_on_study(
+    study: str, dataset: str, model: str, seeds: Iterable[int] = (0, 1, 2), **more: Iterable[Any]
+) -> list[Grid]:
     return [grid(study=[study], dataset=[dataset], model=[model], pan=OFF_ON, seed=seeds, **more)]
 
 
@@ -43,20 +45,20 @@ SWEEPS: dict[str, list[Grid]] = {
     ],
     "sf_fl": [
         grid(study=["kept_ratio"]),
-        grid(dataset=["mnist", "cifar10"], pan=[("off", 0.0)], seed=[0, 1], **of_scenes(alpha=[10.0, 1.0, 0.1])),
+        grid(dataset=["mnist", "cifar10"], pan=[("off", 0.0)], seed=[0, 1], **scene(alpha=[10.0, 1.0, 0.1])),
         grid(
             study=["shuffle_federate"], dataset=["mnist", "cifar10"], pan=[("off", 0.0)], fl_scene__alpha=[10.0],
             study__N_sf=[0.1, 0.2, 0.5, 1.0], seed=[0, 1],
         ),
     ],
-    "wdiv": inside("divergence", "mnist", "mlp", **of_scenes(alpha=[1.0, 0.1], E=[5])),
-    "wdiv_mnist_20": inside("divergence", "mnist", "mlp", **of_scenes(alpha=[1.0, 0.1], E=[20])),
-    "wdiv_cifar_5": inside("divergence", "cifar10", "vgg9", **of_scenes(alpha=[1.0, 0.1], E=[5])),
-    "assign": inside("matching", "cifar10", "vgg9"),
-    "assign_vgg_conv6": inside("matching", "cifar10", "vgg9"),
-    "assign_mlp_fc3": inside("matching", "mnist", "mlp"),
+    "wdiv": off_on_study("divergence", "mnist", "mlp", **scene(alpha=[1.0, 0.1], E=[5])),
+    "wdiv_mnist_20": off_on_study("divergence", "mnist", "mlp", **scene(alpha=[1.0, 0.1], E=[20])),
+    "wdiv_cifar_5": off_on_study("divergence", "cifar10", "vgg9", **scene(alpha=[1.0, 0.1], E=[5])),
+    "assign": off_on_study("matching", "cifar10", "vgg9"),
+    "assign_vgg_conv6": off_on_study("matching", "cifar10", "vgg9"),
+    "assign_mlp_fc3": off_on_study("matching", "mnist", "mlp"),
     **{
-        name: inside("preference", dataset, model)
+        name: off_on_study("preference", dataset, model)
         for name, dataset, model in (
             ("prefer", "cifar10", "vgg9"), ("prefer_vgg_conv5", "cifar10", "vgg9"),
             ("prefer_vgg_conv4", "cifar10", "vgg9"), ("prefer_mlp_fc4", "mnist", "mlp"),
@@ -68,11 +70,11 @@ SWEEPS: dict[str, list[Grid]] = {
     ],
     "compare_noniid_supp": [grid(dataset=["svhn", "gtsrb"], algorithm=ALGORITHMS, pan=PANS)],
     "compare_other": [
-        grid(**VGG9, pan=PANS, seed=[0, 1, 2], **of_scenes(K=[K], R=[R], alpha=[alpha], E=[E]))
+        grid(**VGG9, pan=PANS, seed=[0, 1, 2], **scene(K=[K], R=[R], alpha=[alpha], E=[E]))
         for K, R, alpha, E in ((16, 1.0, 0.5, 20), (20, 0.4, 1.0, 40))
     ],
     "compare_more": [
-        grid(**VGG9, pan=PANS, seed=[0, 1, 2], **of_scenes(K=[16], R=[R], alpha=[alpha], E=[2]))
+        grid(**VGG9, pan=PANS, seed=[0, 1, 2], **scene(K=[16], R=[R], alpha=[alpha], E=[2]))
         for R, alpha in ((1.0, 0.1), (0.4, 0.5))
     ],
     **{

@@ -1,4 +1,4 @@
-"""The report: every exhibit of the paper, from run folders alone; bad input in one line or a visible mark."""
+"""The report: every figure of the paper from run folders; bad input gives one line or a visible warning."""
 
 import json
 import re
@@ -10,6 +10,7 @@ from run_folders import is_drawn, make_listing, make_run
 from run_sweeps import SWEEPS, make_sweep
 
 from fedpan_exp.report import __main__ as command
+from fedpan_exp.report import curves, run_plots
 from fedpan_exp.report.build import Report
 from fedpan_exp.report.claims import Claim
 from fedpan_exp.report.paper_figures import PAPER_FIGURES
@@ -26,8 +27,8 @@ alpha K E A T
 """
 
 
-def call(monkeypatch, capsys, *words: str) -> tuple[int, str, str]:
-    monkeypatch.setattr("sys.argv", ["report", *words])
+def call(monkeypatch, capsys, *args: str) -> tuple[int, str, str]:
+    monkeypatch.setattr("sys.argv", ["report", *args])
     monkeypatch.setenv("COLUMNS", "300")
     code = 0
     try:
@@ -43,38 +44,73 @@ def data_of(page: Path) -> dict:
     return json.loads(text)
 
 
-def test_the_table_has_every_exhibit_of_the_paper_once():
+def test_every_figure_of_the_paper_is_listed_once():
     assert sorted(paper_figure.name for paper_figure in PAPER_FIGURES) == sorted(PAPER.split()) == sorted(SWEEPS)
 
 
 @pytest.mark.parametrize("paper_figure", PAPER_FIGURES, ids=lambda paper_figure: paper_figure.name)
-def test_every_exhibit_is_drawn_and_answers_the_paper(paper_figure, tmp_path):
+def test_every_figure_is_drawn_and_answers_the_claims(paper_figure, tmp_path):
     make_sweep(tmp_path, paper_figure.name)
     collection = RunCollection([tmp_path])
     (sweep,), troubles = collection.sweeps(collection.runs())
-    plate = paper_figure.draw(sweep)
+    result = paper_figure.draw(sweep)
     assert not troubles
-    assert is_drawn(plate.figure)
-    assert len(plate.table.rows) > 0
+    assert is_drawn(result.figure)
+    assert len(result.table.rows) > 0
     numbers = [
-        value for row in plate.table.rows for value in row if isinstance(value, MeanStd) and value.mean is not None
+        value for row in result.table.rows for value in row if isinstance(value, MeanStd) and value.mean is not None
     ]
     assert numbers
     assert all(np.isfinite(number.mean) for number in numbers)
-    answers = [claim.beside(plate.found.get(claim.key)) for claim in paper_figure.claims]
-    # The made-up cent_acc and compare_more have all the paper's rows; every claim must find its number.
-    assert answers, "an exhibit says what the paper claims"
-    assert [what for what, _, ours, _ in answers if ours in ("not measured", "–")] == []
+    answers = [claim.row(result.findings.get(claim.key)) for claim in paper_figure.claims]
+    # The synthetic cent_acc and compare_more have all rows of the paper, so every claim has a number.
+    assert answers, "every figure has a claim of the paper"
+    assert [quantity for quantity, _, ours, _ in answers if ours in ("not measured", "–")] == []
 
 
-def test_what_is_written_and_what_the_page_says(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("study", "pictures"),
+    {
+        "centralize": {"curves"},
+        "divergence": {"curves", "divergence", "partition"},
+        "doctor": {"encodings"},
+        "federate": {"curves", "partition"},
+        "fusion": {"fusion"},
+        "kept_ratio": {"kept_ratio"},
+        "matching": {"curves", "matching", "partition"},
+        "partition": {"partition"},
+        "preference": {"curves", "partition", "preference"},
+        "shuffle_error": {"shuffle_error"},
+        "shuffle_federate": {"curves", "partition"},
+        "shuffle_test": {"shuffle_test"},
+    }.items(),
+)
+def test_the_files_of_a_run_decide_its_pictures(study, pictures, tmp_path):
+    folder = make_run(tmp_path, study=study)
+    run_plots.draw(folder)
+    assert {path.stem for path in folder.glob("*.png")} == pictures
+
+
+@pytest.mark.parametrize(("study", "labels"), [("federate", curves.ROUNDS), ("centralize", curves.EPOCHS)])
+def test_curves_count_rounds_or_epochs(study, labels, tmp_path, monkeypatch):
+    figures = []
+    monkeypatch.setattr("fedpan_exp.report.curves.save", lambda figure, folder, name: figures.append(figure))
+    folder = make_run(tmp_path, study=study)
+    curves.draw(folder)
+    assert [axes.get_xlabel() for axes in figures[0].axes] == [labels.x] * 2
+    (folder / "status.json").unlink()
+    curves.draw(folder)
+    assert [axes.get_xlabel() for axes in figures[1].axes] == ["round"] * 2
+
+
+def test_written_files_and_the_data_of_the_page(tmp_path, monkeypatch, capsys):
     for name in ("alpha", "assign_mlp_fc3"):
         make_sweep(tmp_path / "runs", name)
     make_run(tmp_path / "runs", status="diverged", rounds=2, pan=("mul", 0.75))
     out = tmp_path / "report"
-    code, said, _ = call(monkeypatch, capsys, str(tmp_path / "runs"), "--out", str(out))
+    code, printed, _ = call(monkeypatch, capsys, str(tmp_path / "runs"), "--out", str(out))
     assert code == 0
-    assert said == f"{out}/index.html: 2 exhibits, {len(PAPER_FIGURES) - 2} missing; 30 of 31 runs whole\n"
+    assert printed == f"{out}/index.html: 2 figures, {len(PAPER_FIGURES) - 2} missing; 30 of 31 runs complete\n"
     names = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
     stems = ("alpha-smoke", "assign_mlp_fc3-smoke")
     figures = {f"figures/{stem}.{ending}" for stem in stems for ending in ("png", "svg")}
@@ -86,26 +122,26 @@ def test_what_is_written_and_what_the_page_says(tmp_path, monkeypatch, capsys):
     data = data_of(out / "index.html")
     assert data["statuses"] == {"done": 30, "diverged": 1}
     assert data["missing"][0]["command"] == "python -m fedpan_exp sweeps=sf_prob"
-    (failed,) = [run for run in data["runs"] if not run["whole"]]
+    (failed,) = [run for run in data["runs"] if not run["complete"]]
     assert failed["trouble"].startswith("diverged in round 3")
-    alpha = next(paper_figure for paper_figure in data["exhibits"] if paper_figure["name"] == "alpha")
-    assert alpha["departures"] == ["scale=smoke"]
+    alpha = next(paper_figure for paper_figure in data["figures"] if paper_figure["name"] == "alpha")
+    assert alpha["differences"] == ["scale=smoke"]
     assert "<svg" in alpha["svg"]
     for run in data["runs"]:
         assert (out / run["links"]["config.yaml"]).exists()
 
 
-def test_without_any_listing_the_page_still_shows_the_runs(tmp_path):
+def test_without_sweeps_the_page_shows_the_runs(tmp_path):
     for pan in (("off", 0.0), ("mul", 0.1)):
         make_run(tmp_path / "runs", pan=pan)
     Report([tmp_path / "runs"], tmp_path / "report").build()
     data = data_of(tmp_path / "report" / "index.html")
-    assert (len(data["runs"]), data["exhibits"], len(data["missing"])) == (2, [], len(PAPER_FIGURES))
+    assert (len(data["runs"]), data["figures"], len(data["missing"])) == (2, [], len(PAPER_FIGURES))
     assert len(data["paired"]["rows"]) == 1
     assert data["runs"][0]["curve"]["bytes"][-1] == 8 * 2e7
 
 
-def test_a_departure_from_the_papers_setting_is_said(tmp_path):
+def test_differences_from_the_papers_setting_are_listed(tmp_path):
     folders = [
         make_run(tmp_path, algorithm="fedavg", pan=pan, dataset="digits") for pan in (("off", 0.0), ("mul", 0.1))
     ]
@@ -113,14 +149,14 @@ def test_a_departure_from_the_papers_setting_is_said(tmp_path):
     collection = RunCollection([tmp_path])
     (sweep,), _ = collection.sweeps(collection.runs())
     paper_figure = next(paper_figure for paper_figure in PAPER_FIGURES if paper_figure.name == "compare_noniid")
-    assert paper_figure.departures(sweep) == [
+    assert paper_figure.differences_from_paper(sweep) == [
         "dataset=digits where the paper has femnist, cifar10, cifar100 and cinic10",
         "H=8 where the paper has 1000",
         "without algorithm=fedprox, fedopt, scaffold and moon",
     ]
 
 
-def test_users_as_clients_are_no_departure(tmp_path):
+def test_users_as_clients_are_no_difference(tmp_path):
     """FeMnist has neither K nor alpha, in the paper as here."""
     natural = {"fl_scene__K": 0, "fl_scene__partition": "natural", "fl_scene__H": 1000}
     folder = make_run(tmp_path, rounds=8, dataset="femnist", **natural)
@@ -128,62 +164,62 @@ def test_users_as_clients_are_no_departure(tmp_path):
     collection = RunCollection([tmp_path])
     (sweep,), _ = collection.sweeps(collection.runs())
     paper_figure = next(paper_figure for paper_figure in PAPER_FIGURES if paper_figure.name == "compare_noniid")
-    assert [words for words in paper_figure.departures(sweep) if "K=" in words or "alpha" in words] == []
+    assert [text for text in paper_figure.differences_from_paper(sweep) if "K=" in text or "alpha" in text] == []
 
 
-def test_the_papers_number_beside_ours():
+def test_a_claim_is_compared_with_our_number():
     ours = MeanStd(85.5, 0.2, 3)
-    assert Claim("x", 86.83, "x").beside(ours) == ("x", "86.83", "85.50 ± 0.20", "-1.33")
-    assert Claim("x", (1.0, 2.0), "x").beside(MeanStd(1.5))[3] == "within"
-    assert Claim("x", (1.0, 2.0), "x").beside(MeanStd(0.25))[3] == "-0.75"
-    assert Claim("x", 86.83, "x").beside(None)[2:] == ("not measured", "")
+    assert Claim("x", 86.83, "x").row(ours) == ("x", "86.83", "85.50 ± 0.20", "-1.33")
+    assert Claim("x", (1.0, 2.0), "x").row(MeanStd(1.5))[3] == "within"
+    assert Claim("x", (1.0, 2.0), "x").row(MeanStd(0.25))[3] == "-0.75"
+    assert Claim("x", 86.83, "x").row(None)[2:] == ("not measured", "")
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("args", "message"),
     [
-        (["empty"], "fedpan_exp: there are no runs in empty; python -m fedpan_exp makes one\n"),
+        (["empty"], "fedpan_exp: there are no runs in empty; make one with python -m fedpan_exp\n"),
         (["nowhere"], "fedpan_exp: there is no folder nowhere\n"),
         (["runs", "--sweep", "alhpa"], "fedpan_exp: there is no sweep alhpa; did you mean alpha?\n"),
         (
             ["runs", "--sweep", "K"],
-            "fedpan_exp: there is no run of the sweep K here; python -m fedpan_exp sweeps=K makes them\n",
+            "fedpan_exp: there are no runs of the sweep K; make them with python -m fedpan_exp sweeps=K\n",
         ),
         (["runs", "--target", "80"], "fedpan_exp: --target must be above 0 and at most 1, got 80.0\n"),
     ],
 )
-def test_bad_input_is_one_line_and_writes_nothing(words, message, tmp_path, monkeypatch, capsys):
+def test_bad_input_gives_one_line_and_writes_nothing(args, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("empty").mkdir()
     make_run(Path("runs"))
-    assert call(monkeypatch, capsys, *words) == (1, "", message)
+    assert call(monkeypatch, capsys, *args) == (1, "", message)
     assert not Path("report").exists()
 
 
-def test_damaged_and_strange_folders_are_marked(tmp_path):
+def test_damaged_folders_give_warnings(tmp_path):
     runs = tmp_path / "runs"
     folders = [make_run(runs, pan=pan, seed=seed) for pan in (("off", 0.0), ("mul", 0.1)) for seed in (0, 1)]
     (folders[0] / "status.json").unlink()
     (folders[1] / "config.yaml").write_text("- not\n- settings\n")
-    note = json.loads((folders[2] / "status.json").read_text())
-    (folders[2] / "status.json").write_text(json.dumps({**note, "versions": {"fedpan_exp": "0.2.0", "torch": "3.0"}}))
+    status = json.loads((folders[2] / "status.json").read_text())
+    (folders[2] / "status.json").write_text(json.dumps({**status, "versions": {"fedpan_exp": "0.2.0", "torch": "3.0"}}))
     make_listing(runs, "alpha", [*folders, runs / "gone"])
     (runs / ".sweeps" / "broken-smoke.json").write_text('{"sweep": "broken", ')
     (runs / "notes").mkdir()
     Report([runs], tmp_path / "report").build()
     data = data_of(tmp_path / "report" / "index.html")
-    assert sorted(run["trouble"] for run in data["runs"] if not run["whole"]) == [
+    assert sorted(run["trouble"] for run in data["runs"] if not run["complete"]) == [
         "config.yaml is missing or damaged",
         "unreadable; status.json is missing or damaged",
     ]
-    (paper_figure,) = data["exhibits"]
-    assert paper_figure["marks"][0].startswith("2 of 4 runs are not whole and left out")
-    assert paper_figure["marks"][1] == "1 runs of the sweep are not here"
-    assert paper_figure["marks"][2].startswith("made by 2 versions of the program")
+    (paper_figure,) = data["figures"]
+    assert paper_figure["warnings"][0].startswith("2 of 4 runs are incomplete and left out")
+    assert paper_figure["warnings"][1] == "1 run of the sweep is missing"
+    assert paper_figure["warnings"][2].startswith("made by 2 versions of the package")
     assert "broken-smoke.json cannot be read as a sweep" in data["troubles"][0]
 
 
-def test_runs_of_different_settings_on_one_point_have_no_mean(tmp_path):
+def test_runs_of_different_settings_have_no_mean(tmp_path):
     runs = tmp_path / "runs"
     folders = [make_run(runs, pan=pan, fl_scene__H=H, seed=0) for pan in (("off", 0.0), ("mul", 0.1)) for H in (8, 16)]
     make_listing(runs, "alpha", folders)
@@ -195,7 +231,7 @@ def test_runs_of_different_settings_on_one_point_have_no_mean(tmp_path):
 HTML = "</script><script>document.title='hacked'</script><img src=x onerror=alert(1)>"
 
 
-def test_html_in_a_settings_name_or_value_stays_text(tmp_path):
+def test_html_in_a_name_or_value_stays_text(tmp_path):
     runs = tmp_path / "runs"
     folders = [
         make_run(runs, algorithm="<b>fedavg", pan=pan, **{f"training__{HTML}": HTML if pan[1] else 1})
@@ -211,11 +247,11 @@ def test_html_in_a_settings_name_or_value_stays_text(tmp_path):
     assert page.count("</script>") == 2
     data = data_of(tmp_path / "report" / "index.html")
     assert f"training.{HTML}" in data["varying"]
-    assert data["exhibits"][0]["command"] == HTML
+    assert data["figures"][0]["command"] == HTML
     assert {path.parent.name for path in (tmp_path).rglob("*hacked*")} <= {"figures", "tables"}
 
 
-def test_a_page_asks_for_nothing(tmp_path):
+def test_a_page_makes_no_requests(tmp_path):
     make_run(tmp_path / "runs")
     Report([tmp_path / "runs"], tmp_path / "report").build()
     page = (tmp_path / "report" / "index.html").read_text()
@@ -223,7 +259,7 @@ def test_a_page_asks_for_nothing(tmp_path):
     assert not re.findall(r'(?:src|href)="(?!#|data:)', page)
 
 
-def test_only_what_changed_is_read_and_drawn_again(tmp_path, monkeypatch):
+def test_only_changed_runs_are_read_and_drawn_again(tmp_path, monkeypatch):
     runs = tmp_path / "runs"
     make_sweep(runs, "K")
     make_listing(runs, "E", [make_run(runs, fl_scene__E=E, pan=("off", 0.0)) for E in (1, 2)])
@@ -235,11 +271,11 @@ def test_only_what_changed_is_read_and_drawn_again(tmp_path, monkeypatch):
         "fedpan_exp.report.run_collection.read_run",
         lambda folder, real=read_run: read.append(folder) or real(folder),
     )
-    draw = Report._draw_anew
+    redraw = Report._redraw
     monkeypatch.setattr(
         Report,
-        "_draw_anew",
-        lambda self, paper_figure, sweep: drawn.append(sweep.name) or draw(self, paper_figure, sweep),
+        "_redraw",
+        lambda self, paper_figure, sweep: drawn.append(sweep.name) or redraw(self, paper_figure, sweep),
     )
     report.build()
     assert (read, drawn) == ([], [])
@@ -250,29 +286,31 @@ def test_only_what_changed_is_read_and_drawn_again(tmp_path, monkeypatch):
     assert (read, drawn) == ([new], ["E"])
 
 
-def test_watching_ends_politely(tmp_path, monkeypatch, capsys):
+def test_watching_ends_with_ctrl_c(tmp_path, monkeypatch, capsys):
     make_run(tmp_path / "runs", seed=0)
-    naps = []
+    sleeps = []
 
-    def nap(seconds: float) -> None:
-        naps.append(seconds)
-        if len(naps) == 2:
+    def sleep(seconds: float) -> None:
+        sleeps.append(seconds)
+        if len(sleeps) == 2:
             raise KeyboardInterrupt
         make_run(tmp_path / "runs", seed=1)
 
-    monkeypatch.setattr("time.sleep", nap)
-    code, said, error = call(monkeypatch, capsys, str(tmp_path / "runs"), "--out", str(tmp_path / "report"), "--watch")
+    monkeypatch.setattr("time.sleep", sleep)
+    code, printed, error = call(
+        monkeypatch, capsys, str(tmp_path / "runs"), "--out", str(tmp_path / "report"), "--watch"
+    )
     assert (code, error) == (0, "")
-    assert [line.split("; ")[-1] for line in said.splitlines()] == [
-        "1 of 1 runs whole",
-        "Ctrl-C ends it",
-        "2 of 2 runs whole",
+    assert [line.split("; ")[-1] for line in printed.splitlines()] == [
+        "1 of 1 runs complete",
+        "stop with Ctrl-C",
+        "2 of 2 runs complete",
         "",
-        "the page stands as it is",
+        "the report is left as it is",
     ]
 
 
-def test_tables_say_the_same_in_three_scripts():
+def test_tables_in_three_formats():
     table = Table(["a|b", "x (%)"], [["R_kept & <i>", MeanStd(1.23456, 0.5, 3)], ["50%", MeanStd(None, n=0)]])
     assert table.markdown() == "| a\\|b | x (%) |\n|---|---|\n| R_kept & &lt;i> | 1.23 ± 0.50 |\n| 50% | – |\n"
     assert r"R\_kept \& $<$i$>$ & 1.23 $\pm$ 0.50 \\" in table.latex()

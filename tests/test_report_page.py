@@ -1,9 +1,9 @@
-"""The report's page in a real browser: it draws itself, obeys clicks and keys, and asks the network for nothing."""
+"""The report's page in a real browser: it draws itself, reacts to clicks and keys, and makes no requests."""
 
 from pathlib import Path
 
 import pytest
-from browser import browser, complaints, requests
+from browser import browser, console_messages, requests
 from run_folders import make_listing, make_run
 from run_sweeps import make_sweep
 
@@ -14,8 +14,8 @@ HTML = "</script><script>document.title='hacked'</script><img src=x onerror=\"do
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory) -> Path:
-    place = tmp_path_factory.mktemp("page")
-    runs = place / "runs"
+    folder = tmp_path_factory.mktemp("page")
+    runs = folder / "runs"
     make_sweep(runs, "alpha")
     folders = [
         make_run(runs, dataset="cifar10", algorithm=algorithm, pan=pan, seed=seed, fl_scene__H=30)
@@ -25,15 +25,15 @@ def page(tmp_path_factory) -> Path:
     ]
     make_run(runs, status="diverged", rounds=2, pan=("mul", 0.75), **{f"training__{HTML}": HTML})
     make_listing(runs, "compare_noniid", folders)
-    Report([runs], place / "report").build()
-    return place / "report" / "index.html"
+    Report([runs], folder / "report").build()
+    return folder / "report" / "index.html"
 
 
 @pytest.fixture(scope="module")
 def driver(page):
-    with browser() as found:
-        found.get(page.as_uri())
-        yield found
+    with browser() as driver:
+        driver.get(page.as_uri())
+        yield driver
 
 
 def click(driver, selector: str, number: int = 0) -> None:
@@ -46,18 +46,18 @@ def texts(driver, selector: str) -> list[str]:
     return [element.text for element in driver.find_elements("css selector", selector)]
 
 
-def ink(driver) -> str:
-    """The curves' picture, to see whether it has changed."""
+def pixels(driver) -> str:
+    """The canvas of the curves, to see whether it has changed."""
     return driver.execute_script("return document.querySelector('#curves canvas').toDataURL()")
 
 
-def test_it_opens_without_complaint_and_without_a_request(driver, page):
+def test_it_opens_without_errors_and_requests(driver, page):
     assert driver.title == "fedpan_exp report"
-    assert complaints(driver) == []
-    asked = [url for url in requests(driver) if not url.startswith(("data:", "chrome"))]
-    assert asked == [page.as_uri()]
+    assert console_messages(driver) == []
+    urls = [url for url in requests(driver) if not url.startswith(("data:", "chrome"))]
+    assert urls == [page.as_uri()]
     assert "37" in texts(driver, ".tile")[0]
-    assert len(driver.find_elements("css selector", ".exhibit img")) == 2
+    assert len(driver.find_elements("css selector", ".paper-figure img")) == 2
     assert driver.execute_script("return [...document.images].every((image) => image.naturalWidth > 0)")
 
 
@@ -69,14 +69,14 @@ def test_html_in_names_is_shown_as_text(driver):
     assert driver.title == "fedpan_exp report"
 
 
-def test_filters_work_by_clicks(driver):
+def test_filters_by_click(driver):
     rows = len(driver.find_elements("css selector", "#runs tbody tr"))
-    lines, before = len(texts(driver, ".legend button")), ink(driver)
+    lines, before = len(texts(driver, ".legend button")), pixels(driver)
     assert rows == 37
     click(driver, "#filters [data-value=scaffold]")
     assert len(driver.find_elements("css selector", "#runs tbody tr")) == 4
     assert 0 < len(texts(driver, ".legend button")) < lines
-    assert ink(driver) != before
+    assert pixels(driver) != before
     assert "4 of 37 runs" in texts(driver, "#filters summary")[0]
     click(driver, "#filters [data-value=off]")
     assert len(driver.find_elements("css selector", "#runs tbody tr")) == 2
@@ -84,31 +84,31 @@ def test_filters_work_by_clicks(driver):
     assert len(driver.find_elements("css selector", "#runs tbody tr")) == rows
 
 
-def test_curves_switch_hover_and_walk(driver):
+def test_curves_by_click_mouse_and_keys(driver):
     from selenium.webdriver import ActionChains, Keys
 
-    before = ink(driver)
+    before = pixels(driver)
     click(driver, ".legend button")
-    assert ink(driver) != before
+    assert pixels(driver) != before
     click(driver, ".legend button")
-    assert ink(driver) == before
+    assert pixels(driver) == before
     axis = driver.find_elements("css selector", "#curves select")[1]
     for choice in ("bytes", "seconds", "samples", "round"):
-        shown = ink(driver)
+        shown = pixels(driver)
         axis.find_element("css selector", f"option[value={choice}]").click()
-        assert ink(driver) != shown
+        assert pixels(driver) != shown
     canvas = driver.find_element("css selector", "#curves canvas")
     driver.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", canvas)
     canvas.send_keys(Keys.ARROW_RIGHT)
     assert "round 1" in texts(driver, "#curves .tip")[0]
     canvas.send_keys(Keys.ARROW_RIGHT)
     assert "round 2" in texts(driver, "#curves .tip")[0]
-    place = driver.execute_script(
+    point = driver.execute_script(
         "const b = frame(arguments[0]); const [x, y] = visible()[0].points[3]; return [b.x(x), b.y(y)]", canvas
     )
     size = canvas.size
     ActionChains(driver).move_to_element_with_offset(
-        canvas, place[0] - size["width"] / 2, place[1] - size["height"] / 2
+        canvas, point[0] - size["width"] / 2, point[1] - size["height"] / 2
     ).perform()
     assert "round 4" in texts(driver, "#curves .tip")[0]
 
@@ -126,24 +126,24 @@ def test_heat_map_pairs_partition_and_sorting(driver):
     assert column == sorted(column, key=float)
 
 
-def test_keyboard_reaches_and_works_the_buttons(driver):
+def test_buttons_by_keyboard(driver):
     from selenium.webdriver import Keys
 
     button = driver.find_element("css selector", "#theme")
-    was = driver.execute_script("return document.documentElement.dataset.theme")
+    before = driver.execute_script("return document.documentElement.dataset.theme")
     button.send_keys(Keys.ENTER)
-    assert driver.execute_script("return document.documentElement.dataset.theme") != was
+    assert driver.execute_script("return document.documentElement.dataset.theme") != before
     button.send_keys(Keys.SPACE)
-    assert driver.execute_script("return document.documentElement.dataset.theme") == was
-    assert complaints(driver) == []
+    assert driver.execute_script("return document.documentElement.dataset.theme") == before
+    assert console_messages(driver) == []
 
 
 @pytest.mark.parametrize(("width", "dark"), [(390, True), (1280, True)])
-def test_it_fits_a_phone_and_follows_the_systems_colours(page, width, dark):
+def test_it_fits_a_phone_and_follows_the_systems_theme(page, width, dark):
     with browser(width, 844, dark) as driver:
         driver.get(page.as_uri())
         assert driver.execute_script("return document.documentElement.dataset.theme") == "dark"
         assert driver.execute_script(
             "const page = document.documentElement; return page.scrollWidth <= page.clientWidth"
         )
-        assert complaints(driver) == []
+        assert console_messages(driver) == []

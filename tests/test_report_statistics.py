@@ -1,4 +1,4 @@
-"""What the report says of seeds and pairs, against pandas and against simulation."""
+"""The report's statistics of seeds and pairs, checked against pandas and simulation."""
 
 import csv
 import json
@@ -18,7 +18,7 @@ from fedpan_exp.report.statistics import best_pan, cost_to_target, seed_stats
 
 
 def tidy(runs: Path) -> pandas.DataFrame:
-    """Straight from the files, by other means than the report's."""
+    """Read from the files independently of the report."""
     rows = []
     for folder in runs.glob("*-*"):
         settings = yaml.safe_load((folder / "config.yaml").read_text())
@@ -40,7 +40,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_the_tables_numbers_are_those_pandas_finds(tmp_path):
+def test_the_tables_agree_with_pandas(tmp_path):
     runs = tmp_path / "runs"
     pans, alphas, seeds = (("off", 0.0), ("mul", 0.1)), (10.0, 1.0, 0.1), range(4)
     folders = [
@@ -71,21 +71,21 @@ def test_the_tables_numbers_are_those_pandas_finds(tmp_path):
         assert float(row["on - off (points) deviation"]) == pytest.approx(differences.std()[alpha])
         assert int(row["pairs"]) == differences.count()[alpha] == 4
         assert row["win rate"] == f"{(differences.get_group(alpha) > 0).mean():.0%}"
-    assert int(pairs["all 3 settings, each its mean"]["pairs"]) == 3
+    assert int(pairs["all 3 settings, one mean per setting"]["pairs"]) == 3
 
 
 @pytest.mark.parametrize("n", [3, 4, 5, 6, 10, 30])
-def test_the_interval_covers_the_truth_at_its_stated_rate(n):
-    """Normal differences with a known mean; three pairs promise 75%, six and more 95%."""
-    chance = np.random.default_rng(n)
+def test_the_interval_has_its_stated_coverage(n):
+    """Normal differences with a known mean; three pairs give 75%, six and more 95%."""
+    generator = np.random.default_rng(n)
     level = Paired((0.0,) * n).level
     trials = 800
-    intervals = [bootstrap(chance.normal(0.7, 1.0, n)) for _ in range(trials)]
+    intervals = [bootstrap(generator.normal(0.7, 1.0, n)) for _ in range(trials)]
     covered = np.mean([low <= 0.7 <= high for low, high in intervals])
     assert abs(covered - level) < 3 * np.sqrt(level * (1 - level) / trials) + 0.01
 
 
-def test_what_few_pairs_can_promise():
+def test_intervals_of_few_pairs():
     assert Paired((0.1,)).interval is None
     assert Paired((0.1, 0.2)).interval is None
     assert Paired((0.1, 0.2, 0.3)).level == 0.75
@@ -94,7 +94,7 @@ def test_what_few_pairs_can_promise():
     assert Paired((1.0, -1.0, 0.0, 1.0)).wins == 0.625  # two wins and half a tie of four
 
 
-def test_one_seed_has_no_deviation_and_other_settings_have_no_mean(tmp_path):
+def test_one_seed_has_no_deviation_and_mixed_settings_have_no_mean(tmp_path):
     one = read_run(make_run(tmp_path, seed=0))
     cell = seed_stats([one])
     assert (cell.n, cell.deviation) == (1, None)
@@ -105,39 +105,39 @@ def test_one_seed_has_no_deviation_and_other_settings_have_no_mean(tmp_path):
     assert mixed.mean is None
 
 
-def test_runs_that_are_not_whole_are_counted_and_left_out(tmp_path):
-    whole = read_run(make_run(tmp_path, seed=0))
+def test_incomplete_runs_are_counted_and_left_out(tmp_path):
+    complete = read_run(make_run(tmp_path, seed=0))
     cut = make_run(tmp_path, seed=1)
     with (cut / "metrics.jsonl").open("a") as file:
         file.write('{"round": 9, "global/te')
-    hole = make_run(tmp_path, seed=2)
-    lines = (hole / "metrics.jsonl").read_text().splitlines()
-    (hole / "metrics.jsonl").write_text("\n".join([*lines[:3], "garbage", *lines[4:]]) + "\n")
+    damaged = make_run(tmp_path, seed=2)
+    lines = (damaged / "metrics.jsonl").read_text().splitlines()
+    (damaged / "metrics.jsonl").write_text("\n".join([*lines[:3], "garbage", *lines[4:]]) + "\n")
     short = make_run(tmp_path, seed=3)
     (short / "metrics.jsonl").write_text("\n".join(lines[:3]) + "\n")
-    others = [read_run(folder) for folder in (cut, hole, short, make_run(tmp_path, status="running", seed=4))]
-    assert [run.marks[:1] for run in others] == [
-        ("its record ends in half a line",),
-        ("line 4 of its record is damaged",),
-        ("its summary tells of 8 rounds, its record has 3",),
+    others = [read_run(folder) for folder in (cut, damaged, short, make_run(tmp_path, status="running", seed=4))]
+    assert [run.defects[:1] for run in others] == [
+        ("metrics.jsonl ends in the middle of a line",),
+        ("line 4 of metrics.jsonl is damaged",),
+        ("summary.json counts 8 rounds, metrics.jsonl has 3",),
         (),
     ]
-    cell = seed_stats([whole, *others])
-    assert cell.values == (whole.number(),)
+    cell = seed_stats([complete, *others])
+    assert cell.values == (complete.number(),)
     assert cell.left_out == 4
 
 
-def test_pairs_are_equal_in_everything_but_the_pan(tmp_path):
+def test_pairs_differ_only_in_the_pan(tmp_path):
     off = [read_run(make_run(tmp_path, pan=("off", 0.0), seed=seed)) for seed in (0, 1)]
     on = [
         read_run(make_run(tmp_path, pan=("mul", 0.1), seed=seed, fl_scene__alpha=alpha))
         for seed, alpha in ((0, 0.1), (1, 1.0))
     ]
-    found = paired([*off, *on])
-    assert found.differences == (on[0].number() - off[0].number(),)
+    result = paired([*off, *on])
+    assert result.differences == (on[0].number() - off[0].number(),)
 
 
-def test_the_best_pan_is_chosen_over_the_seeds_that_all_share(tmp_path):
+def test_the_best_pan_is_selected_over_the_seeds_that_all_share(tmp_path):
     def run(pan, seed, accuracy):
         folder = make_run(tmp_path, pan=pan, seed=seed)
         (folder / "summary.json").write_text(json.dumps({"summary/last5_acc": accuracy}))
@@ -146,23 +146,23 @@ def test_the_best_pan_is_chosen_over_the_seeds_that_all_share(tmp_path):
     add, mul, off = ("add", 0.05), ("mul", 0.1), ("off", 0.0)
     runs = [run(off, 0, 0.5), run(off, 1, 0.6), run(add, 0, 0.7), run(add, 1, 0.6), run(mul, 0, 0.6), run(mul, 1, 0.75)]
     runs += [run(add, 2, 0.99)]  # a lucky seed that the others do not have
-    choice = best_pan(runs)
-    assert choice.pan == "PAN∘ 0.1"
-    assert choice.on.mean == pytest.approx(0.675)
-    assert choice.off.mean == pytest.approx(0.55)
-    assert choice.gain.differences == pytest.approx((0.1, 0.15))
-    assert (choice.on.left_out, choice.off.left_out) == (0, 0)
+    best = best_pan(runs)
+    assert best.pan == "PAN∘ 0.1"
+    assert best.on.mean == pytest.approx(0.675)
+    assert best.off.mean == pytest.approx(0.55)
+    assert best.gain.differences == pytest.approx((0.1, 0.15))
+    assert (best.on.left_out, best.off.left_out) == (0, 0)
     alone = best_pan([run for run in runs if run.pan != "PAN∘ 0.1"])
     assert (alone.pan, alone.on.n, alone.on.left_out) == ("PAN+ 0.05", 2, 1)
 
 
-def test_the_way_to_a_target_is_summed_from_the_rounds(tmp_path):
+def test_the_cost_of_a_target_is_summed_over_rounds(tmp_path):
     folder = make_run(tmp_path, seed=0)
     record = pandas.read_json(folder / "metrics.jsonl", lines=True)
-    target = record["global/test_acc"].iloc[4] - 1e-9  # pandas cuts digits
+    target = record["global/test_acc"].iloc[4] - 1e-9  # pandas rounds
     first = int((record["global/test_acc"] >= target).idxmax())
-    way = cost_to_target(read_run(folder), target)
-    assert way.rounds == record["round"].iloc[first]
-    assert way.bytes == record[["comm/up_bytes", "comm/down_bytes"]].iloc[: first + 1].sum().sum()
-    assert way.seconds == pytest.approx(record["time/round_s"].iloc[: first + 1].sum())
+    cost = cost_to_target(read_run(folder), target)
+    assert cost.rounds == record["round"].iloc[first]
+    assert cost.bytes == record[["comm/up_bytes", "comm/down_bytes"]].iloc[: first + 1].sum().sum()
+    assert cost.seconds == pytest.approx(record["time/round_s"].iloc[: first + 1].sum())
     assert cost_to_target(read_run(folder), 1.0) is None

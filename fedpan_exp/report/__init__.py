@@ -1,1 +1,1 @@
-"""Run folders in, pictures and tables out; reads files only."""
+"""Figures, tables and a page from run folders; reads nothing but their files."""

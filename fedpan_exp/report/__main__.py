@@ -14,32 +14,34 @@ examples:
   python -m fedpan_exp.report runs /mnt/other/runs         runs of several machines together
   python -m fedpan_exp.report runs --sweep alpha           one sweep only; --sweep again for another
   python -m fedpan_exp.report runs --out paper --target 0.9
-  python -m fedpan_exp.report runs --watch                 again whenever a run has moved on; Ctrl-C ends it
+  python -m fedpan_exp.report runs --watch                 rebuild whenever a run changes, until Ctrl-C
 """
-PAUSE = 3  # seconds between two looks
+POLL_S = 3
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m fedpan_exp.report",
-        description="The paper's exhibits, honest statistics and one page, from run folders alone.",
+        description="The paper's figures and tables, paired statistics and one HTML page, from run folders.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("folders", nargs="*", type=Path, default=[Path("runs")], help="where run folders lie (runs)")
-    parser.add_argument("--sweep", action="append", default=[], help="only this sweep; may be given again")
-    parser.add_argument("--out", type=Path, default=Path("report"), help="where to write (report)")
     parser.add_argument(
-        "--target", type=float, default=0.8, help="accuracy to count rounds, bytes and seconds to (0.8)"
+        "folders", nargs="*", type=Path, default=[Path("runs")], help="folders that contain run folders (runs)"
     )
-    parser.add_argument("--watch", action="store_true", help="go on, and rebuild what changes")
-    words = parser.parse_args()
+    parser.add_argument("--sweep", action="append", default=[], help="only this sweep; may be repeated")
+    parser.add_argument("--out", type=Path, default=Path("report"), help="folder to write to (report)")
+    parser.add_argument(
+        "--target", type=float, default=0.8, help="accuracy up to which rounds, bytes and seconds are counted (0.8)"
+    )
+    parser.add_argument("--watch", action="store_true", help="keep running, and rebuild what changes")
+    args = parser.parse_args()
     try:
-        require(0 < words.target <= 1, "--target", "above 0 and at most 1", words.target)
-        report = Report(words.folders, words.out, words.sweep, words.target)
-        console.print(report.build(words.watch), markup=False)
-        if words.watch:
-            watch(report)
+        require(0 < args.target <= 1, "--target", "above 0 and at most 1", args.target)
+        report = Report(args.folders, args.out, args.sweep, args.target)
+        console.print(report.build(args.watch), markup=False)
+        if args.watch:
+            rebuild_on_change(report)
     except UserError as error:
         errors.print(f"fedpan_exp: {error}", markup=False)
         raise SystemExit(1) from None
@@ -47,19 +49,19 @@ def main() -> None:
         raise SystemExit(130) from None
 
 
-def watch(report: Report) -> None:
-    """Until Ctrl-C, which is how it is meant to end."""
-    console.print("watching; Ctrl-C ends it")
-    seen = report.collection.state()
+def rebuild_on_change(report: Report) -> None:
+    """Rebuild until Ctrl-C, which is the regular end."""
+    console.print("watching for changes; stop with Ctrl-C")
+    state = report.collection.state()
     try:
         while True:
-            time.sleep(PAUSE)
-            now = report.collection.state()
-            if now != seen:
-                seen = now
+            time.sleep(POLL_S)
+            new_state = report.collection.state()
+            if new_state != state:
+                state = new_state
                 console.print(report.build(watching=True), markup=False)
     except KeyboardInterrupt:
-        console.print("\nno longer watching; the page stands as it is")
+        console.print("\nstopped watching; the report is left as it is")
 
 
 if __name__ == "__main__":

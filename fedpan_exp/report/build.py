@@ -1,4 +1,4 @@
-"""Runs in, a folder of figures, tables and one page out."""
+"""Build the report: a folder of figures, tables and one page."""
 
 import re
 from collections.abc import Sequence
@@ -21,42 +21,42 @@ from fedpan_exp.report.tables import Table
 from fedpan_exp.system.atomic_io import WriteError, atomic_write, write_text
 from fedpan_exp.system.errors import UserError, first_line, hint
 
-# Text stays text in an SVG, and the same runs give the same bytes.
-PRINT: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "fedpan_exp", "font.size": 9}
+# Keep text as text in an SVG, and give the same bytes for the same runs.
+RC_PARAMS: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "fedpan_exp", "font.size": 9}
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A sweep's exhibit, or why it could not be drawn."""
+    """The figure of a sweep, or why it could not be drawn."""
 
     paper_figure: PaperFigure
     sweep: Sweep
-    plate: FigureResult | None
+    result: FigureResult | None
     svg: str = ""
     trouble: str = ""
 
     @property
     def stem(self) -> str:
-        """A file name, whatever a listing calls itself."""
+        """A safe file name, whatever the sweep is called."""
         return re.sub(r"[^\w.+-]", "_", self.sweep.id).lstrip(".") or "sweep"
 
 
 class Report:
-    """Keeps what it has drawn, so that the next build redraws only what has changed."""
+    """Caches what it has drawn, so that the next build redraws only what has changed."""
 
-    def __init__(self, places: Sequence[Path], out: Path, only: Sequence[str] = (), target: float = 0.8):
-        self.collection, self.out, self.only, self.target = RunCollection(places), out, only, target
+    def __init__(self, folders: Sequence[Path], out: Path, only: Sequence[str] = (), target: float = 0.8):
+        self.collection, self.out, self.only, self.target = RunCollection(folders), out, only, target
         self._drawn: dict[str, tuple[Signature, Drawn]] = {}
 
     def build(self, watching: bool = False) -> str:
-        """Write everything; returns a line on what was written."""
+        """Write everything; return one line about what was written."""
         runs = self.collection.runs()
         if not runs:
-            places = ", ".join(map(str, self.collection.places))
-            raise UserError(f"there are no runs in {places}; python -m fedpan_exp makes one")
+            folders = ", ".join(map(str, self.collection.folders))
+            raise UserError(f"there are no runs in {folders}; make one with python -m fedpan_exp")
         sweeps, troubles = self.collection.sweeps(runs)
         if self.only:
-            sweeps = [sweep for name in self.only for sweep in _chosen(name, sweeps)]
+            sweeps = [sweep for name in self.only for sweep in _select(name, sweeps)]
             runs = distinct(run for sweep in sweeps for run in sweep.runs)
         order = [paper_figure.name for paper_figure in PAPER_FIGURES]
         sweeps.sort(key=lambda sweep: order.index(sweep.name) if sweep.name in order else len(order))
@@ -70,41 +70,45 @@ class Report:
         }
         for name, table in tables.items():
             self._write_table(name, table)
-        there = {sweep.name for sweep in sweeps}
+        names = {sweep.name for sweep in sweeps}
         missing = (
-            [] if self.only else [paper_figure for paper_figure in PAPER_FIGURES if paper_figure.name not in there]
+            [] if self.only else [paper_figure for paper_figure in PAPER_FIGURES if paper_figure.name not in names]
         )
         built = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
         content = Content(runs, drawn, missing, comparisons, tables["target"], troubles, built, watching)
         write_text(self.out / "index.html", render(content, self.out))
-        shown, whole = sum(each.plate is not None for each in drawn), sum(run.whole for run in runs)
-        return f"{self.out / 'index.html'}: {shown} exhibits, {len(missing)} missing; {whole} of {len(runs)} runs whole"
+        shown, complete = sum(each.result is not None for each in drawn), sum(run.complete for run in runs)
+        figures = f"{shown} {'figure' if shown == 1 else 'figures'}, {len(missing)} missing"
+        return f"{self.out / 'index.html'}: {figures}; {complete} of {len(runs)} runs complete"
 
     def _draw(self, sweep: Sweep) -> Drawn:
         paper_figure = next(
             (paper_figure for paper_figure in PAPER_FIGURES if paper_figure.name == sweep.name), None
         ) or unlisted_figure(sweep)
-        seen = (*sweep.runs, *(sweep.others if paper_figure.uses_all_runs else ()))
-        signature = (sweep.command, sweep.absent, *(self.collection.signature(run) for run in seen))
+        used = (*sweep.runs, *(sweep.all_runs if paper_figure.uses_all_runs else ()))
+        signature = (sweep.command, sweep.absent, *(self.collection.signature(run) for run in used))
         if self._drawn.get(sweep.id, ((), None))[0] != signature:
-            self._drawn[sweep.id] = signature, self._draw_anew(paper_figure, sweep)
+            self._drawn[sweep.id] = signature, self._redraw(paper_figure, sweep)
         return self._drawn[sweep.id][1]
 
-    def _draw_anew(self, paper_figure: PaperFigure, sweep: Sweep) -> Drawn:
+    def _redraw(self, paper_figure: PaperFigure, sweep: Sweep) -> Drawn:
         try:
-            with matplotlib.rc_context(PRINT):
-                plate = paper_figure.draw(sweep)
-                drawn = Drawn(paper_figure, sweep, plate)
-                svg = _print(plate.figure, self.out / "figures" / drawn.stem)
-        except NoData as nothing:
-            return Drawn(paper_figure, sweep, None, trouble=str(nothing))
+            with matplotlib.rc_context(RC_PARAMS):
+                result = paper_figure.draw(sweep)
+                drawn = Drawn(paper_figure, sweep, result)
+                svg = _save(result.figure, self.out / "figures" / drawn.stem)
+        except NoData as error:
+            return Drawn(paper_figure, sweep, None, trouble=str(error))
         except WriteError:
             raise
-        except Exception as error:  # one strange run must not cost the other exhibits
+        except Exception as error:  # one odd run must not prevent the other figures
             return Drawn(
-                paper_figure, sweep, None, trouble=f"it cannot be drawn ({type(error).__name__}: {first_line(error)})"
+                paper_figure,
+                sweep,
+                None,
+                trouble=f"the figure could not be drawn ({type(error).__name__}: {first_line(error)})",
             )
-        self._write_table(drawn.stem, plate.table)
+        self._write_table(drawn.stem, result.table)
         return replace(drawn, svg=svg)
 
     def _make_folders(self) -> None:
@@ -119,20 +123,20 @@ class Report:
             write_text(self.out / "tables" / f"{stem}.{ending}", text)
 
 
-def _chosen(name: str, sweeps: Sequence[Sweep]) -> list[Sweep]:
-    found = [sweep for sweep in sweeps if sweep.name == name]
-    if found:
-        return found
+def _select(name: str, sweeps: Sequence[Sweep]) -> list[Sweep]:
+    selected = [sweep for sweep in sweeps if sweep.name == name]
+    if selected:
+        return selected
     known = [paper_figure.name for paper_figure in PAPER_FIGURES]
     if name in known:
-        raise UserError(f"there is no run of the sweep {name} here; python -m fedpan_exp sweeps={name} makes them")
+        raise UserError(f"there are no runs of the sweep {name}; make them with python -m fedpan_exp sweeps={name}")
     raise UserError(f"there is no sweep {name}{hint(name, [*known, *(sweep.name for sweep in sweeps)])}")
 
 
-def _print(figure: Figure, stem: Path) -> str:
-    """As PNG and SVG; returns the latter. An SVG has no ground of its own, so that the page may be dark."""
+def _save(figure: Figure, stem: Path) -> str:
+    """Save as PNG and SVG; return the SVG, which is transparent so that the page may be dark."""
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # laid out once; each file would do it again
+    figure.set_layout_engine("none")  # the layout is done; each file would repeat it
     png, svg = (stem.with_name(f"{stem.name}.{ending}") for ending in ("png", "svg"))
     atomic_write(png, lambda path: figure.savefig(path, dpi=200), flush=False)
     atomic_write(svg, lambda path: figure.savefig(path, transparent=True, metadata={"Date": None}), flush=False)

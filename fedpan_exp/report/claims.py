@@ -1,4 +1,4 @@
-"""The paper's words and numbers beside ours, and how far a sweep is from the paper's setting."""
+"""The paper's claims compared with our results, and where a sweep differs from the paper's setting."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,63 +10,63 @@ from fedpan_exp.report.sweeps import Sweep
 from fedpan_exp.report.tables import MeanStd
 from fedpan_exp.system.errors import listed
 
-SPLIT = ("fl_scene.K", "fl_scene.alpha")  # say nothing where clients are users: FeMnist, in the paper as here
+SPLIT = ("fl_scene.K", "fl_scene.alpha")  # without meaning where clients are users: FeMnist, in the paper as here
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Something the paper says, and the key under which a drawing answers it."""
+    """A claim of the paper, and the key of the finding that answers it."""
 
-    what: str
-    paper: float | tuple[float, float] | str  # a number, a range, or words
+    quantity: str
+    paper: float | tuple[float, float] | str  # a number, a range, or text
     key: str
 
-    def beside(self, ours: MeanStd | str | None) -> tuple[str, str, str, str]:
-        """What, the paper's, ours, the difference."""
+    def row(self, ours: MeanStd | str | None) -> tuple[str, str, str, str]:
+        """A table row: quantity, paper, ours, difference."""
         if isinstance(self.paper, tuple):
             paper = f"{self.paper[0]:g} to {self.paper[1]:g}"
         else:
             paper = self.paper if isinstance(self.paper, str) else f"{self.paper:g}"
-        return self.what, paper, "not measured" if ours is None else str(ours), self._difference(ours)
+        return self.quantity, paper, "not measured" if ours is None else str(ours), self._difference(ours)
 
     def _difference(self, ours: MeanStd | str | None) -> str:
         if not isinstance(ours, MeanStd) or ours.mean is None or isinstance(self.paper, str):
             return ""
         if isinstance(self.paper, tuple):
             low, high = self.paper
-            uses_all_runs = min(ours.mean - low, 0) + max(ours.mean - high, 0)
-            return f"{uses_all_runs:+.2f}" if uses_all_runs else "within"
+            excess = min(ours.mean - low, 0) + max(ours.mean - high, 0)
+            return f"{excess:+.2f}" if excess else "within"
         return f"{ours.mean - self.paper:+.2f}"
 
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """A figure or table of the paper, or one of its grids: drawn from the sweep of the same name."""
+    """A figure or table of the paper, or one of its grids; drawn from the sweep of the same name."""
 
     name: str
     title: str
-    says: str  # the paper
+    statement: str  # of the paper
     draw: Callable[[Sweep], FigureResult]
-    setting: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # the paper's, by setting
+    setting: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # the paper's values by setting
     claims: Sequence[Claim] = ()
-    uses_all_runs: bool = False  # looks at all runs, not only at its sweep's
+    uses_all_runs: bool = False  # drawn from all runs, not only from those of its sweep
 
     @property
     def command(self) -> str:
         return f"python -m fedpan_exp sweeps={self.name}"
 
-    def departures(self, sweep: Sweep) -> list[str]:
-        """Where the runs are not what the paper ran."""
-        words = [] if sweep.scale == "paper" else [f"scale={sweep.scale}"]
+    def differences_from_paper(self, sweep: Sweep) -> list[str]:
+        """Settings in which the runs differ from the paper's."""
+        differences = [] if sweep.scale == "paper" else [f"scale={sweep.scale}"]
         for name, expected in self.setting.items():
-            wanted = [show(value) for value in expected]
+            expected_values = [show(value) for value in expected]
             runs = [run for run in sweep.runs if name not in SPLIT or run.setting("fl_scene.partition") != "natural"]
             used = list(dict.fromkeys(show(value) for run in runs if (value := run.setting(name)) is not None))
-            strange = [value for value in used if value not in wanted]
-            lacking = [value for value in wanted if value not in used]
+            unexpected = [value for value in used if value not in expected_values]
+            missing = [value for value in expected_values if value not in used]
             short = name.removeprefix("fl_scene.")
-            if strange:
-                words.append(f"{short}={listed(strange)} where the paper has {listed(wanted)}")
-            elif lacking and used:
-                words.append(f"without {short}={listed(lacking)}")
-        return words
+            if unexpected:
+                differences.append(f"{short}={listed(unexpected)} where the paper has {listed(expected_values)}")
+            elif missing and used:
+                differences.append(f"without {short}={listed(missing)}")
+        return differences

@@ -1,4 +1,4 @@
-"""Every setting that was run with PANs off and on: the paired statistics, and the way to a target accuracy."""
+"""Tables over all runs: PANs off against on in pairs, the cost of a target accuracy, and the runs themselves."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from fedpan_exp.report.tables import MeanStd, Table, Value, gain, mean_std
 
 @dataclass(frozen=True)
 class Comparison:
-    """One setting and one PAN against off."""
+    """One PAN against off in one setting."""
 
     setting: str
     pan: str
@@ -23,42 +23,49 @@ class Comparison:
 
     def row(self) -> list[Value]:
         interval, level = self.difference.interval, self.difference.level
-        words = "too few pairs"
+        text = "too few pairs"
         if interval and level:
-            words = f"{100 * interval[0]:+.2f} to {100 * interval[1]:+.2f} ({100 * level:.3g}%)"
+            text = f"{100 * interval[0]:+.2f} to {100 * interval[1]:+.2f} ({100 * level:.3g}%)"
         wins = f"{self.difference.wins:.0%}"
         n = self.difference.n
-        return [self.setting, self.pan, mean_std(self.off), mean_std(self.on), gain(self.difference), words, wins, n]
+        return [self.setting, self.pan, mean_std(self.off), mean_std(self.on), gain(self.difference), text, wins, n]
 
 
 COLUMNS = ["setting", "PAN", "off (%)", "on (%)", "on - off (points)", "interval (level)", "win rate", "pairs"]
 
 
 def compare(runs: Sequence[Run]) -> list[Comparison]:
-    """Settings first, then each PAN over all settings."""
+    """One comparison per setting and PAN, then one per PAN over all settings."""
     measured = [run for run in runs if run.number(VALUE) is not None]
     names = distinguishing_keys(measured, "seed", "pan")
-    settings = _by(measured, lambda run: run.key("pan", "seed"))
-    found: list[Comparison] = []
+    settings = _group(measured, lambda run: run.key("pan", "seed"))
+    comparisons: list[Comparison] = []
     pooled: dict[str, list[Comparison]] = {}
-    for there in settings.values():
-        off = [run for run in there if run.is_off]
-        for pan, on in _by([run for run in there if not run.is_off], lambda run: run.pan).items():
+    for group in settings.values():
+        off = [run for run in group if run.is_off]
+        for pan, on in _group([run for run in group if not run.is_off], lambda run: run.pan).items():
             difference = paired([*off, *on])
             if difference.n:
-                facets = {name: str(there[0].setting(name)) for name in ("study", "algorithm", "dataset")}
-                words = describe(there[0], names) or "all runs"
-                comparison = Comparison(words, pan, seed_stats(off), seed_stats(on), difference, facets | {"pan": pan})
-                found.append(comparison)
+                facets = {name: str(group[0].setting(name)) for name in ("study", "algorithm", "dataset")}
+                setting = describe(group[0], names) or "all runs"
+                comparison = Comparison(
+                    setting, pan, seed_stats(off), seed_stats(on), difference, facets | {"pan": pan}
+                )
+                comparisons.append(comparison)
                 pooled.setdefault(pan, []).append(comparison)
-    return found + [_over_all(pan, each) for pan, each in pooled.items() if len(each) > 1]
+    return comparisons + [_over_all(pan, each) for pan, each in pooled.items() if len(each) > 1]
 
 
 def _over_all(pan: str, each: list[Comparison]) -> Comparison:
-    """A value a setting: runs of one seed have much in common, and are not so many pairs of their own."""
+    """Compare the means of the settings: runs of one seed are correlated across settings and are not separate pairs."""
     differences = tuple(comparison.difference.mean for comparison in each)
     return Comparison(
-        f"all {len(each)} settings, each its mean", pan, SeedStats(), SeedStats(), Paired(differences), {"pan": pan}
+        f"all {len(each)} settings, one mean per setting",
+        pan,
+        SeedStats(),
+        SeedStats(),
+        Paired(differences),
+        {"pan": pan},
     )
 
 
@@ -67,19 +74,19 @@ def comparison_table(comparisons: Sequence[Comparison]) -> Table:
 
 
 def target_table(runs: Sequence[Run], target: float) -> Table:
-    """Rounds, megabytes and seconds until the test accuracy reached the target, over the seeds that got there."""
-    tested = [run for run in runs if run.whole and "global/test_acc" in run.columns]
+    """Rounds, megabytes and seconds until the test accuracy reached the target, over the seeds that did."""
+    tested = [run for run in runs if run.complete and "global/test_acc" in run.columns]
     names = distinguishing_keys(tested, "seed", "pan")
     rows: list[list[Value]] = []
-    for there in _by(tested, lambda run: run.key("seed")).values():
-        ways = [way for run in there if (way := cost_to_target(run, target))]
+    for group in _group(tested, lambda run: run.key("seed")).values():
+        costs = [cost for run in group if (cost := cost_to_target(run, target))]
         cells = [
-            [way.rounds for way in ways],
-            [way.bytes / 1e6 for way in ways],
-            [way.seconds for way in ways],
+            [cost.rounds for cost in costs],
+            [cost.bytes / 1e6 for cost in costs],
+            [cost.seconds for cost in costs],
         ]
-        amounts: list[MeanStd] = [mean_std(SeedStats(tuple(values)), 1, 1) for values in cells]
-        rows.append([describe(there[0], names) or "all runs", there[0].pan, f"{len(ways)} of {len(there)}", *amounts])
+        means: list[MeanStd] = [mean_std(SeedStats(tuple(values)), 1, 1) for values in cells]
+        rows.append([describe(group[0], names) or "all runs", group[0].pan, f"{len(costs)} of {len(group)}", *means])
     return Table(["setting", "PAN", f"reached {target:.0%}", "rounds", "MB sent", "seconds"], rows)
 
 
@@ -96,8 +103,8 @@ def _scores(run: Run) -> list[Value]:
     return [None if value is None else round(100 * value, 4) for value in values]
 
 
-def _by(runs: Iterable[Run], place: Callable[[Run], str]) -> dict[str, list[Run]]:
-    places: dict[str, list[Run]] = {}
+def _group(runs: Iterable[Run], key: Callable[[Run], str]) -> dict[str, list[Run]]:
+    groups: dict[str, list[Run]] = {}
     for run in runs:
-        places.setdefault(place(run), []).append(run)
-    return places
+        groups.setdefault(key(run), []).append(run)
+    return groups

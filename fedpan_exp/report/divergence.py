@@ -1,4 +1,4 @@
-"""How far clients drift apart: a bar for each layer."""
+"""Weight divergence and gradient variance of the clients, one bar per layer."""
 
 from pathlib import Path
 
@@ -14,9 +14,9 @@ KINDS = {  # of a probe: title, unit, colour
 
 
 def draw(folder: Path) -> Path | None:
-    """summary.json -> divergence.png; None where a run ended before it was probed."""
+    """summary.json -> divergence.png; None if the run was not probed."""
     summary = read_json(folder / "summary.json")
-    bars = {kind: _of(summary, kind) for kind in KINDS}
+    bars = {kind: _per_layer(summary, kind) for kind in KINDS}
     shown = {kind: values for kind, values in bars.items() if values}
     if not shown:
         return None
@@ -33,6 +33,6 @@ def draw(folder: Path) -> Path | None:
     return save(figure, folder, "divergence")
 
 
-def _of(summary: dict[str, float], kind: str) -> dict[str, float]:
+def _per_layer(summary: dict[str, float], kind: str) -> dict[str, float]:
     prefix = f"summary/{kind}/"
     return {name.removeprefix(prefix): value for name, value in summary.items() if name.startswith(prefix)}

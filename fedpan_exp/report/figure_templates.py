@@ -1,4 +1,4 @@
-"""The paper's printed numbers and settings, and exhibits that come in families."""
+"""The paper's printed numbers and settings, and templates of figures that exist in several variants."""
 
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ POWERS = (
 
 
 def scene(*datasets: str, **settings: Any) -> dict[str, tuple]:
-    """The paper's setting; letters are those of fl_scene."""
+    """The paper's values by setting; `settings` are those of fl_scene."""
     named = {f"fl_scene.{name}": value if isinstance(value, tuple) else (value,) for name, value in settings.items()}
     return {"dataset": datasets, **named}
 
@@ -26,8 +26,8 @@ def scene(*datasets: str, **settings: Any) -> dict[str, tuple]:
 MAIN = {"K": 100, "R": 0.1, "E": 5}
 INSIDE = {"K": 10, "R": 1.0, "H": 20}
 DENSER = (
-    Claim("share on the diagonal, PANs off", "sparser", "off"),
-    Claim("share on the diagonal, PANs on", "denser", "on"),
+    Claim("fraction on the diagonal, PANs off", "sparser", "off"),
+    Claim("fraction on the diagonal, PANs on", "denser", "on"),
     Claim("on - off (points)", "higher", "gain"),
 )
 CLOSER = (
@@ -51,13 +51,15 @@ CENTRALIZED = {
     "cifar100": {"sgd": 70.82, "adam": 67.22},
     "cinic10": {"sgd": 82.76, "adam": 81.99},
 }
-# "More invariant to T" on Cifar100, "fluctuate a lot on Cifar10", says the supplement.
+# The supplement: "more invariant to T" on Cifar100, "fluctuate a lot on Cifar10".
 SPREADS = {"cifar10": "large", "cifar100": "small"}
 
 
 def shuffle_error(name: str, network: str) -> PaperFigure:
-    says = "The error grows with A, hardly with T; linearly for PAN+, faster for PAN∘."
-    return PaperFigure(name, f"Shuffle error, {network}", says, shuffling.shuffle_error, {"model": (network,)}, POWERS)
+    statement = "The error grows with A, hardly with T; linearly for PAN+, faster for PAN∘."
+    return PaperFigure(
+        name, f"Shuffle error, {network}", statement, shuffling.shuffle_error, {"model": (network,)}, POWERS
+    )
 
 
 def divergence(name: str, dataset: str, model: str, epochs: int) -> PaperFigure:
@@ -70,21 +72,21 @@ def divergence(name: str, dataset: str, model: str, epochs: int) -> PaperFigure:
 def assignment(name: str, dataset: str, model: str, layer: str) -> PaperFigure:
     setting = scene(dataset, **INSIDE, alpha=1.0) | {"model": (model,), "study.E": (20,)}
     title = f"Optimal assignment, {model} {layer}"
-    says = "With PANs the diagonal is denser: neurons at the same position do the same."
-    return PaperFigure(name, title, says, partial(neurons.assignment, layer=layer), setting, DENSER)
+    statement = "With PANs the diagonal is denser: neurons at the same position have the same function."
+    return PaperFigure(name, title, statement, partial(neurons.assignment, layer=layer), setting, DENSER)
 
 
 def preference(name: str, dataset: str, model: str, layer: str) -> PaperFigure:
     setting = scene(dataset, K=10, alpha=1.0) | {"model": (model,)}
     title = f"Preferred classes, {model} {layer}"
-    says = "With PANs more neurons prefer the same class in the global and in a local model."
-    return PaperFigure(name, title, says, partial(neurons.preference, layer=layer), setting, CLOSER)
+    statement = "With PANs more neurons prefer the same class in the global and in a local model."
+    return PaperFigure(name, title, statement, partial(neurons.preference, layer=layer), setting, CLOSER)
 
 
-def uneven(name: str, *datasets: str) -> PaperFigure:
+def noniid(name: str, *datasets: str) -> PaperFigure:
     setting = scene(*datasets, **MAIN, alpha=0.1, H=1000) | {"algorithm": FIVE}
     claims = (Claim("cells in which PANs are better", "all", "better"), GAIN)
-    title = f"Five algorithms on uneven data: {', '.join(datasets)}"
+    title = f"Five algorithms on non-i.i.d. data: {', '.join(datasets)}"
     return PaperFigure(
         name, title, "PANs improve every algorithm (best of three PANs).", curves.off_on, setting, claims
     )
@@ -108,8 +110,8 @@ def by_scene(name: str, algorithm: str) -> PaperFigure:
     setting = scene("cifar10", "cifar100", alpha=0.1, H=400) | {"algorithm": (algorithm,)}
     claims = (Claim("gain by PANs, mean of all pairs (points)", (1.0, 2.0), "gain"),)
     title = f"Accuracy by K and by E, {algorithm}"
-    says = "PANs gain about 1 to 2 points on average."
-    return PaperFigure(name, title, says, partial(lines.off_on, settings=(K, E)), setting, claims)
+    statement = "PANs gain about 1 to 2 points on average."
+    return PaperFigure(name, title, statement, partial(lines.off_on, settings=(K, E)), setting, claims)
 
 
 def hyper_parameters(name: str, dataset: str, model: str) -> PaperFigure:
@@ -120,11 +122,11 @@ def hyper_parameters(name: str, dataset: str, model: str) -> PaperFigure:
         Claim("spread of PAN∘ over T", SPREADS[dataset], "spread mul T"),
     )
     title = f"T and A of PAN+ and PAN∘, {model} on {dataset}"
-    says = f"A larger A is worse; the spread over T is {SPREADS[dataset]}; many settings beat the baseline."
-    return PaperFigure(name, title, says, partial(lines.pan_against, settings=("pan.T", "pan.A")), setting, claims)
+    statement = f"A larger A is worse; the spread over T is {SPREADS[dataset]}; many settings beat the baseline."
+    return PaperFigure(name, title, statement, partial(lines.pan_against, settings=("pan.T", "pan.A")), setting, claims)
 
 
-def compared(name: str, title: str, says: str, printed: dict[str, dict[str, float]]) -> PaperFigure:
+def other_methods(name: str, title: str, statement: str, printed: dict[str, dict[str, float]]) -> PaperFigure:
     ours = {"FedAvg": "off", "FedAvg+PANs": "on"}
     claims = [
         Claim(f"{method} in (K, R, alpha, E) = {row} (%)", value, f"{row} {ours[method]}")
@@ -133,10 +135,10 @@ def compared(name: str, title: str, says: str, printed: dict[str, dict[str, floa
         if method in ours
     ]
     setting = scene("cifar10") | {"model": ("vgg9",)}
-    return PaperFigure(name, title, says, partial(scores.scenes, printed=printed), setting, claims)
+    return PaperFigure(name, title, statement, partial(scores.scenes, printed=printed), setting, claims)
 
 
-def of_grid(name: str, setting: str, says: str, *claims: Claim) -> PaperFigure:
+def grid_figure(name: str, setting: str, statement: str, *claims: Claim) -> PaperFigure:
     short = setting.split(".")[-1]
     draw = partial(lines.pan_against if setting.startswith("pan.") else lines.off_on, settings=(setting,))
-    return PaperFigure(name, f"Grid over {short}", says, draw, {}, claims)
+    return PaperFigure(name, f"Grid over {short}", statement, draw, {}, claims)

@@ -1,17 +1,16 @@
-"""Two networks and the way between them: accuracy against mu, averaged as they are and aligned."""
+"""Interpolation between two networks: accuracy against mu, with and without alignment."""
 
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from fedpan_exp.report.curves import BLUE, GREY
-from fedpan_exp.system.atomic_io import atomic_write, read_lines
+from fedpan_exp.report.records import records_with
+from fedpan_exp.report.style import BLUE, GREY, save, tidy
 
 
 def draw(folder: Path) -> Path | None:
-    """metrics.jsonl -> fusion.png; None where there is nothing to draw."""
-    path = folder / "metrics.jsonl"
-    records = sorted(read_lines(path) if path.exists() else [], key=lambda record: record["mu"])
+    """metrics.jsonl -> fusion.png; None for a run without interpolated networks."""
+    records = sorted(records_with(folder, "mu", "avg_acc", "ot_acc"), key=lambda record: record["mu"])
     if not records:
         return None
     figure = Figure(figsize=(5, 3.6), layout="constrained")
@@ -20,10 +19,6 @@ def draw(folder: Path) -> Path | None:
         values = [100 * record[name] for record in records]
         axes.plot([record["mu"] for record in records], values, color=colour, label=label, marker="o")
     axes.set(xlabel=r"$\mu$: from network A (0) to network B (1)", ylabel="test accuracy (%)")
-    axes.grid(alpha=0.3)
     axes.legend(frameon=False)
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(folder.name, fontsize=9, color=GREY)
-    picture = folder / "fusion.png"
-    atomic_write(picture, lambda temporary: figure.savefig(temporary, dpi=150))
-    return picture
+    tidy(axes)
+    return save(figure, folder, "fusion")

@@ -1,4 +1,4 @@
-"""Accuracy against shuffles on i.i.d. data, and the levels of non-i.i.d. runs: the paper's sf-fl, bottom."""
+"""Accuracy against shuffles on i.i.d. data, with non-i.i.d. runs as horizontal lines: the paper's sf-fl, bottom."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ STYLES = ("-", "--", ":", "-.")
 @dataclass
 class Panel:
     title: str
-    points: list[tuple[float, float, list[float]]]  # N_sf, misplaced share, the accuracy of each seed
-    levels: list[tuple[str, float]]  # a word and an accuracy
+    points: list[tuple[float, float, list[float]]]  # N_sf, fraction of misplaced neurons, accuracy per seed
+    levels: list[tuple[str, float]]  # label and accuracy of each horizontal line
 
 
 def draw(panels: Sequence[Panel], path: Path) -> Path:
@@ -28,13 +28,13 @@ def draw(panels: Sequence[Panel], path: Path) -> Path:
         axes.plot(*zip(*means, strict=True), "o-", color=ORANGE, linewidth=1, markersize=5, label="shuffled, i.i.d.")
         for i, (label, accuracy) in enumerate(panel.levels):
             axes.axhline(100 * accuracy, color=GREY, linestyle=STYLES[i % len(STYLES)], linewidth=1.3, label=label)
-        axes.set(xlabel="$N_{sf}$, shuffles a client and round", ylabel="test accuracy (%)")
+        axes.set(xlabel="$N_{sf}$, shuffles per client and round", ylabel="test accuracy (%)")
         above = axes.secondary_xaxis("top")
         above.set_xticks(
             [N_sf for N_sf, *_ in panel.points],
-            [f"{100 * share:.1f}" for _, share, _ in panel.points],
+            [f"{100 * fraction:.1f}" for _, fraction, _ in panel.points],
             fontsize=7,
-            rotation=90,  # the first ones lie close together
+            rotation=90,  # the first ones are close together
         )
         above.set_xlabel("misplaced neurons (%)", fontsize=8)
         axes.set_title(panel.title, fontsize=9, color=GREY)

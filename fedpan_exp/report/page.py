@@ -1,4 +1,4 @@
-"""One page that needs nothing else: templates from web/, figures and data inside."""
+"""The HTML page: one file with scripts, style, figures and data inline, from the templates in web/."""
 
 import base64
 import hashlib
@@ -23,14 +23,14 @@ SCRIPTS = (
     "dom",
     "filters",
     "overview",
-    "exhibits",
+    "figures",
     "curves",
     "chart",
     "heat",
     "tables",
     "partition",
     "main",
-)  # in this order
+)  # in the order of execution
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class Content:
 
 
 def render(content: Content, out: Path) -> str:
-    """What users name reaches the page as data only; a policy in its head forbids requests and any other script."""
+    """User-given names reach the page as JSON only; its content security policy forbids requests and other scripts."""
     script = "\n".join((WEB / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    data = json.dumps(plain(content, out), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    data = json.dumps(to_json(content, out), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     parts = {
         "DIGEST": digest,
         "STYLE": (WEB / "page.css").read_text(encoding="utf-8"),
@@ -60,15 +60,14 @@ def render(content: Content, out: Path) -> str:
     return head + "".join(parts[name] + tail for name, tail in (piece.split("}}", 1) for piece in rest))
 
 
-def plain(content: Content, out: Path) -> dict[str, Any]:
-    """As JSON."""
+def to_json(content: Content, out: Path) -> dict[str, Any]:
     return {
         "built": content.built,
         "watching": content.watching,
-        "statuses": Counter(run.status if run.whole or run.status != "done" else "damaged" for run in content.runs),
+        "statuses": Counter(run.status if run.complete or run.status != "done" else "damaged" for run in content.runs),
         "troubles": list(content.troubles),
-        "exhibits": [_exhibit(drawn) for drawn in content.drawn],
-        "missing": [{"title": e.title, "name": e.name, "command": e.command} for e in content.missing],
+        "figures": [_figure(drawn) for drawn in content.drawn],
+        "missing": [{"title": f.title, "name": f.name, "command": f.command} for f in content.missing],
         "paired": {
             "columns": COLUMNS,
             "rows": [
@@ -81,25 +80,25 @@ def plain(content: Content, out: Path) -> dict[str, Any]:
     }
 
 
-def _exhibit(drawn: "Drawn") -> dict[str, Any]:
-    paper_figure, sweep, plate = drawn.paper_figure, drawn.sweep, drawn.plate
+def _figure(drawn: "Drawn") -> dict[str, Any]:
+    paper_figure, sweep, result = drawn.paper_figure, drawn.sweep, drawn.result
     return {
         "id": sweep.id,
         "name": paper_figure.name,
         "title": paper_figure.title,
         "scale": sweep.scale,
-        "says": paper_figure.says,
+        "statement": paper_figure.statement,
         "command": sweep.command,
         "runs": len(sweep.runs),
-        "seeds": len({run.seed for run in sweep.runs if run.whole}),
-        "departures": paper_figure.departures(sweep),
-        "marks": sweep.marks(),
+        "seeds": len({run.seed for run in sweep.runs if run.complete}),
+        "differences": paper_figure.differences_from_paper(sweep),
+        "warnings": sweep.warnings(),
         "trouble": drawn.trouble,
         "stem": drawn.stem,
         "svg": drawn.svg,
-        "notes": plate.notes if plate else [],
-        "table": _table(plate.table) if plate else None,
-        "claims": [claim.beside(plate.found.get(claim.key)) for claim in paper_figure.claims] if plate else [],
+        "footnotes": result.footnotes if result else [],
+        "table": _table(result.table) if result else None,
+        "claims": [claim.row(result.findings.get(claim.key)) for claim in paper_figure.claims] if result else [],
     }
 
 

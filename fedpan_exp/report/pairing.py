@@ -1,4 +1,4 @@
-"""PANs off and on, pair by pair: the difference, its interval, how often on wins."""
+"""PANs off and on in pairs: the difference, its interval, the win rate."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from scipy.stats import norm, t
 
 from fedpan_exp.report.runs import VALUE, Run
 
-LEVEL = 0.95  # of intervals, where there are pairs enough
-ENOUGH = 6  # pairs for that
+LEVEL = 0.95  # of intervals, given enough pairs
+ENOUGH = 6  # pairs
 RESAMPLES = 4000
 
 
 @dataclass(frozen=True)
 class Paired:
-    """On minus off, each pair equal in everything but the PAN."""
+    """Differences on - off; the runs of a pair differ only in the PAN."""
 
     differences: tuple[float, ...]
 
@@ -33,14 +33,14 @@ class Paired:
 
     @property
     def wins(self) -> float:
-        """Share of pairs in which on is better; a tie counts half."""
+        """Fraction of pairs in which on is better; a tie counts half."""
         signs = np.sign(self.differences)
         return float(np.mean(signs > 0) + np.mean(signs == 0) / 2)
 
     @property
     def level(self) -> float | None:
-        """What the interval can promise. Means of resamples lie between the smallest and the largest value, and with n
-        values the truth lies between those with a chance of 1 - 2^(1-n): below 95% for fewer than six."""
+        """Coverage of the interval. Means of resamples are between the smallest and the largest of n values, and so is
+        the true median with probability 1 - 2^(1-n), which is below 95% for fewer than six."""
         return min(LEVEL, 1 - 2.0 ** (1 - self.n)) if self.n > 2 else None
 
     @property
@@ -49,8 +49,8 @@ class Paired:
 
 
 def bootstrap(values: Sequence[float]) -> tuple[float, float]:
-    """The percentile bootstrap of the mean at 95%, widened for few values as Student's t is (Hesterberg, 2015): plain
-    percentiles are too narrow by sqrt(n / (n - 1)) and take the normal's quantile. Fewer than six: all of its range."""
+    """Percentile bootstrap of the mean at 95%, widened for few values as Student's t is (Hesterberg, 2015): plain
+    percentiles are too narrow by sqrt(n / (n - 1)) and use the normal quantile. Fewer than six values: their range."""
     n, sample = len(values), np.asarray(values)
     if n < ENOUGH:
         return float(sample.min()), float(sample.max())
@@ -61,10 +61,10 @@ def bootstrap(values: Sequence[float]) -> tuple[float, float]:
 
 
 def pairs(runs: Iterable[Run], value: str = VALUE) -> list[tuple[Run, Run]]:
-    """(off, on), everything equal but the PAN."""
-    whole = [run for run in runs if run.whole and run.number(value) is not None]
-    off = {run.key("pan"): run for run in whole if run.is_off}
-    return [(off[run.key("pan")], run) for run in whole if not run.is_off and run.key("pan") in off]
+    """Pairs (off, on) of runs that differ only in the PAN."""
+    complete = [run for run in runs if run.complete and run.number(value) is not None]
+    off = {run.key("pan"): run for run in complete if run.is_off}
+    return [(off[run.key("pan")], run) for run in complete if not run.is_off and run.key("pan") in off]
 
 
 def paired(runs: Iterable[Run], value: str = VALUE) -> Paired:
@@ -73,4 +73,4 @@ def paired(runs: Iterable[Run], value: str = VALUE) -> Paired:
 
 def _gain(off: Run, on: Run, value: str) -> float:
     low, high = off.number(value), on.number(value)
-    return float("nan") if low is None or high is None else high - low  # pairs() takes runs that have it
+    return float("nan") if low is None or high is None else high - low  # never: pairs() takes only runs with a value

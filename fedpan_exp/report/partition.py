@@ -1,4 +1,4 @@
-"""Who has which labels: a dot for every client and label, its area the number of samples."""
+"""The labels of each client: one dot per client and label, its area the number of samples."""
 
 import csv
 from pathlib import Path
@@ -9,11 +9,11 @@ from matplotlib.ticker import MaxNLocator
 
 from fedpan_exp.report.style import BLUE, save, tidy
 
-SHOWN = 100  # clients; more would only be a smear
+SHOWN = 100  # clients; more would not be legible
 
 
 def draw(folder: Path) -> Path | None:
-    """partition.csv -> partition.png; None where a run ended before it had one."""
+    """partition.csv -> partition.png; None for a run without a partition."""
     if not (folder / "partition.csv").exists():
         return None
     with (folder / "partition.csv").open() as file:

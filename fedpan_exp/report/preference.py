@@ -1,4 +1,4 @@
-"""For which class each neuron works: a vertical line a neuron, global model above local one, as in the paper."""
+"""The class each neuron prefers: one vertical line per neuron, global above local model, as in the paper."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from fedpan_exp.system.atomic_io import read_json
 
 
 def draw(folder: Path) -> Path | None:
-    """preference.safetensors and summary.json -> preference.png; None where a run ended before."""
+    """preference.safetensors and summary.json -> preference.png; None for a run without preferences."""
     path, summary = folder / "preference.safetensors", read_json(folder / "summary.json")
     vectors = load_file(path) if path.exists() else {}
     layers = [layer for layer in _layers(summary) if f"global/{layer}" in vectors]
@@ -31,14 +31,14 @@ def draw(folder: Path) -> Path | None:
     grid[-1].set_xlabel("neuron", fontsize=8)
     ticks = range(classes) if classes <= 20 else range(0, classes, 10)
     bar = figure.colorbar(strips, ax=list(grid), ticks=list(ticks), aspect=30, pad=0.01)
-    bar.set_label("preferred class (white: silent)", fontsize=8)
+    bar.set_label("preferred class (white: inactive)", fontsize=8)
     bar.ax.tick_params(labelsize=7)
-    figure.supxlabel("in brackets: the share of neurons with the same class", fontsize=8, color=GREY)
+    figure.supxlabel("in brackets: the fraction of neurons with the same class", fontsize=8, color=GREY)
     return save(figure, folder, "preference")
 
 
 def draw_strips(axes: Axes, *models: np.ndarray) -> AxesImage:
-    """Preference vectors [neurons, classes] of the global and of the local model."""
+    """`models`: preference vectors [neurons, classes] of the global and of the local model."""
     classes = models[0].shape[1]
     colours = colormaps["tab10"].resampled(10) if classes <= 10 else colormaps["turbo"].resampled(classes)
     palette = ListedColormap([colours(c) for c in range(classes)])
@@ -51,10 +51,10 @@ def draw_strips(axes: Axes, *models: np.ndarray) -> AxesImage:
 
 
 def _preferred(vectors: np.ndarray) -> np.ma.MaskedArray:
-    """Silent neurons work for no class, and stay white."""
+    """The preferred class of each neuron; inactive neurons prefer none and are masked."""
     return np.ma.masked_array(vectors.argmax(1), mask=~vectors.any(1))
 
 
 def _layers(summary: dict[str, float]) -> list[str]:
-    """The layers as they were asked for."""
+    """The layers in the order in which the study was given them."""
     return [name.removeprefix("summary/preference/") for name in summary if name.startswith("summary/preference/")]

@@ -1,9 +1,7 @@
-"""Which pictures a run's own folder gets, by its study; each is drawn from the files in that folder."""
+"""The pictures in a run's own folder. Each plot reads the folder's files and returns None where it does not apply."""
 
 from collections.abc import Callable
 from pathlib import Path
-
-import yaml
 
 from fedpan_exp.report import (
     curves,
@@ -18,23 +16,20 @@ from fedpan_exp.report import (
     shuffle_test,
 )
 
-PICTURES: dict[str, list[Callable[[Path], object]]] = {
-    "centralize": [curves.draw_epochs],
-    "divergence": [divergence.draw, curves.draw, partition.draw],
-    "doctor": [encodings.draw],
-    "federate": [curves.draw, partition.draw, divergence.draw],
-    "fusion": [fusion.draw],
-    "kept_ratio": [kept_ratio.draw],
-    "matching": [matching.draw, curves.draw, partition.draw],
-    "partition": [partition.draw],
-    "preference": [preference.draw, curves.draw, partition.draw],
-    "shuffle_error": [shuffle_error.draw],
-    "shuffle_federate": [curves.draw, partition.draw],
-    "shuffle_test": [shuffle_test.draw],
-}
+RUN_PLOTS: tuple[Callable[[Path], Path | None], ...] = (
+    curves.draw,
+    divergence.draw,
+    encodings.draw,
+    fusion.draw,
+    kept_ratio.draw,
+    matching.draw,
+    partition.draw,
+    preference.draw,
+    shuffle_error.draw,
+    shuffle_test.draw,
+)
 
 
 def draw(folder: Path) -> None:
-    study = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))["study"]["name"]
-    for picture in PICTURES.get(study, []):
-        picture(folder)
+    for plot in RUN_PLOTS:
+        plot(folder)

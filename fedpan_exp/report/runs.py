@@ -1,4 +1,4 @@
-"""Run folders as values: settings, records as columns, and marks for whatever is not whole."""
+"""Run folders as values: settings, metrics as columns, and defects of their files."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -11,19 +11,18 @@ import numpy as np
 from fedpan_exp.tracking.identity import NON_IDENTITY_KEYS, is_off
 from fedpan_exp.tracking.runs import Entry
 
-SIGNS = {"add": "PAN+", "mul": "PAN∘"}
-# Settings of a PAN that go without saying.
-PLAIN = {"T": 1, "encoding": "sine", "placement": "paper", "per_client": "shared", "own_share": 0.5}
-VALUE = "summary/last5_acc"  # what runs are compared by unless said
+PAN_NAMES = {"add": "PAN+", "mul": "PAN∘"}
+PAN_DEFAULTS = {"T": 1, "encoding": "sine", "placement": "paper", "per_client": "shared", "own_share": 0.5}
+VALUE = "summary/last5_acc"  # what runs are compared by, unless stated otherwise
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder, read once. Statistics take it only if it is `whole`."""
+    """A run folder, read once. Statistics include it only if it is `complete`."""
 
     entry: Entry
-    columns: dict[str, np.ndarray]  # of metrics.jsonl; NaN or None where a line does not have it
-    marks: tuple[str, ...] = ()  # what is wrong with its files
+    columns: dict[str, np.ndarray]  # of metrics.jsonl; NaN or None where a line lacks the metric
+    defects: tuple[str, ...] = ()  # of its files
 
     @property
     def name(self) -> str:
@@ -34,36 +33,33 @@ class Run:
         return self.entry.status
 
     @property
-    def whole(self) -> bool:
-        return self.status == "done" and not self.marks
+    def complete(self) -> bool:
+        return self.status == "done" and not self.defects
 
     @property
     def trouble(self) -> str:
-        """Why statistics leave it out; empty for a whole run."""
-        words = [] if self.status == "done" else [self.entry.reason or self.status]
-        return "; ".join([*words, *self.marks])
+        """Why statistics leave it out; empty for a complete run."""
+        reasons = [] if self.status == "done" else [self.entry.reason or self.status]
+        return "; ".join([*reasons, *self.defects])
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """All of them, by dotted name."""
+        """All settings by dotted name."""
         return flatten(self.entry.settings) if isinstance(self.entry.settings, dict) else {}
 
     @cached_property
     def identity_config(self) -> dict[str, Any]:
-        """The settings that decide its numbers, by dotted name; PANs off is one setting, whatever A and T."""
-        irrelevant = (
-            *NON_IDENTITY_KEYS,
-            *self.entry.status_file.get("irrelevant", ()),
-        )  # to any run, and to this one's study
-        kept = {name: value for name, value in self.settings.items() if not _belongs(name, irrelevant)}
+        """The settings that determine its numbers, by dotted name; PANs off is one setting, whatever A and T."""
+        irrelevant = (*NON_IDENTITY_KEYS, *self.entry.status_file.get("irrelevant", ()))  # to all runs, to its study
         if self.is_off:
-            kept = {name: value for name, value in kept.items() if not _belongs(name, ("pan",))} | {"pan.mode": "off"}
-        return kept
+            irrelevant = (*irrelevant, "pan")
+        relevant = {name: value for name, value in self.settings.items() if not _belongs(name, irrelevant)}
+        return relevant | {"pan.mode": "off"} if self.is_off else relevant
 
     def key(self, *without: str) -> str:
-        """Equal for runs that differ in nothing but these settings or groups."""
-        kept = {name: value for name, value in self.identity_config.items() if not _belongs(name, without)}
-        return json.dumps(kept, sort_keys=True, default=str)
+        """Equal for runs that differ only in these settings or groups."""
+        rest = {name: value for name, value in self.identity_config.items() if not _belongs(name, without)}
+        return json.dumps(rest, sort_keys=True, default=str)
 
     @property
     def is_off(self) -> bool:
@@ -72,20 +68,22 @@ class Run:
 
     @cached_property
     def pan(self) -> str:
-        """off, PAN+ 0.05, PAN∘ 0.1 T=8"""
+        """A label such as: off, PAN+ 0.05, PAN∘ 0.1 T=8"""
         if self.is_off:
             return "off"
         pan = self._pan
-        words = [SIGNS.get(str(pan.get("mode")), str(pan.get("mode"))), show(pan.get("A"))]
-        rest = {name: value for name, value in pan.items() if name not in ("mode", "A") and value != PLAIN.get(name)}
-        return " ".join([*words, *(f"{name}={show(value)}" for name, value in rest.items())])
+        parts = [PAN_NAMES.get(str(pan.get("mode")), str(pan.get("mode"))), show(pan.get("A"))]
+        rest = {
+            name: value for name, value in pan.items() if name not in ("mode", "A") and value != PAN_DEFAULTS.get(name)
+        }
+        return " ".join([*parts, *(f"{name}={show(value)}" for name, value in rest.items())])
 
     @property
     def _pan(self) -> dict[str, Any]:
         return {name.removeprefix("pan."): value for name, value in self.settings.items() if _belongs(name, ("pan",))}
 
     def setting(self, name: str, default: Any = None) -> Any:
-        """fl_scene.alpha or, of a group, its name: algorithm."""
+        """The value of a setting such as fl_scene.alpha, or the name of a group such as algorithm."""
         if name == "pan":
             return self.pan
         if name.startswith("pan.") and self.is_off and name != "pan.mode":
@@ -97,30 +95,30 @@ class Run:
         return show(self.setting("seed", 0))
 
     def number(self, name: str = VALUE) -> float | None:
-        """Of the summary, if it is there and finite."""
+        """A value of the summary, if present and finite."""
         return _finite(self.entry.summary.get(name))
 
     def numbers(self, prefix: str) -> dict[str, float]:
-        """Of the summary, by what comes after the prefix: summary/divergence/ -> {fc1: 0.3, ...}."""
+        """Values of the summary by what follows the prefix: summary/divergence/ -> {fc1: 0.3, ...}."""
         names = [name for name in self.entry.summary if name.startswith(prefix)]
         return {name.removeprefix(prefix): value for name in names if (value := self.number(name)) is not None}
 
     def floats(self, name: str) -> np.ndarray | None:
-        """A column, unless it is words."""
+        """A column, unless it is text."""
         column = self.columns.get(name)
         return None if column is None or column.dtype == object else column
 
     def series(self, name: str, against: str = "round") -> tuple[np.ndarray, np.ndarray]:
-        """Points (against, name) of all lines that have both."""
+        """The columns (against, name) of all lines that have both."""
         x, y = self.floats(against), self.floats(name)
         if x is None or y is None:
             return np.empty(0), np.empty(0)
-        there = np.isfinite(x) & np.isfinite(y)
-        return x[there], y[there]
+        finite = np.isfinite(x) & np.isfinite(y)
+        return x[finite], y[finite]
 
     @property
-    def maker(self) -> str:
-        """The version of the program that made it, and of torch."""
+    def versions(self) -> str:
+        """Versions of the package and of torch that the run was made with."""
         versions = self.entry.status_file.get("versions")
         versions = versions if isinstance(versions, dict) else {}
         git = str(self.entry.status_file.get("git") or "")
@@ -136,14 +134,14 @@ def differing(runs: Iterable[Run], *without: str) -> dict[str, list[Any]]:
         name: list({show(run.identity_config.get(name)): run.identity_config.get(name) for run in runs}.values())
         for name in names
     }
-    return {name: found for name, found in values.items() if len(found) > 1}
+    return {name: distinct for name, distinct in values.items() if len(distinct) > 1}
 
 
-def flatten(settings: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """fl_scene.alpha rather than a tree."""
+def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A nested mapping by dotted names such as fl_scene.alpha."""
     values: dict[str, Any] = {}
     for name, value in settings.items():
-        values |= flatten(value, f"{above}{name}.") if isinstance(value, Mapping) else {f"{above}{name}": value}
+        values |= flatten(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
     return values
 
 

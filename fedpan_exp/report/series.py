@@ -1,4 +1,4 @@
-"""What the page draws by itself: curves cut to fewer points, partitions, the settings that vary."""
+"""Data that the page draws by itself: thinned curves, partitions, the settings that vary."""
 
 import csv
 import os
@@ -13,8 +13,8 @@ from fedpan_exp.report.describe import distinguishing_keys
 from fedpan_exp.report.runs import VALUE, Run, show
 
 METRICS = ("global/test_acc", "global/test_loss", "train/loss", "clients/divergence", "local/post_acc")
-POINTS = 75_000  # of all curves together, so that the page stays small
-CLIENTS = 100  # of a partition; more cannot be seen
+POINTS = 75_000  # of all curves together, to limit the size of the page
+CLIENTS = 100  # of a partition; more would not be legible
 
 
 def for_page(runs: Sequence[Run], out: Path) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def _run(
     groups: dict[str, int],
     partitions: dict[str, int],
 ) -> dict[str, Any]:
-    place = quote(os.path.relpath(run.entry.folder.resolve(), out.resolve()))
+    folder = quote(os.path.relpath(run.entry.folder.resolve(), out.resolve()))
     value, best = run.number(VALUE), run.number("summary/best_acc")
     text, clients = partition_of(run)
     return {
@@ -54,16 +54,16 @@ def _run(
         "pan": run.pan,
         "seed": run.seed,
         "status": run.status,
-        "whole": run.whole,
+        "complete": run.complete,
         "trouble": run.trouble,
-        "maker": run.maker,
+        "versions": run.versions,
         "last5": None if value is None else round(value, 6),
         "best": None if best is None else round(best, 6),
         "rounds": run.entry.rounds,
-        "settings": [_word(run, name) for name in varying],
+        "settings": [_show(run, name) for name in varying],
         "group": groups.setdefault(run.key("seed"), len(groups)),
         "base": groups.setdefault(run.key("seed", "pan") + "/pan", len(groups)),
-        "links": {name: f"./{place}/{name}" for name in ("config.yaml", "metrics.jsonl")},
+        "links": {name: f"./{folder}/{name}" for name in ("config.yaml", "metrics.jsonl")},
         "curve": curve_of(run, points),
         "partition": partitions.setdefault(text, len(partitions)) if text else None,
         "clients": clients,
@@ -71,14 +71,14 @@ def _run(
 
 
 def curve_of(run: Run, points: int) -> dict[str, list[float | None]] | None:
-    """Real rounds, evenly chosen among those that were tested, with both ends; none is an average of others."""
+    """Rounds evenly selected among the tested ones, with the first and the last; nothing is averaged."""
     metrics = [name for name in METRICS if run.floats(name) is not None]
     if not metrics:
         return None
     tested = np.flatnonzero(np.isfinite(run.columns[metrics[0]]))
     if not len(tested):
         return None
-    chosen = tested[np.unique(np.linspace(0, len(tested) - 1, min(points, len(tested))).astype(int))]
+    selected = tested[np.unique(np.linspace(0, len(tested) - 1, min(points, len(tested))).astype(int))]
     axes = {
         "round": run.columns["round"],
         "samples": _total(run, "train/samples"),
@@ -86,26 +86,26 @@ def curve_of(run: Run, points: int) -> dict[str, list[float | None]] | None:
         "seconds": _total(run, "time/round_s"),
     }
     columns = axes | {name: run.columns[name] for name in metrics}
-    return {name: [_short(value) for value in column[chosen]] for name, column in columns.items()}
+    return {name: [_short(value) for value in column[selected]] for name, column in columns.items()}
 
 
 def partition_of(run: Run) -> tuple[str, int]:
-    """Samples a label, a line a client, as text so that equal ones are kept once; and the number of all clients."""
+    """Samples per label, one line per client, as text to deduplicate equal partitions; and the number of clients."""
     try:
         with (run.entry.folder / "partition.csv").open(encoding="utf-8") as file:
-            rows = [[int(word) for word in row[2:]] for row in list(csv.reader(file))[1:]]
+            rows = [[int(cell) for cell in row[2:]] for row in list(csv.reader(file))[1:]]
     except (OSError, ValueError):
         return "", 0
     return "\n".join(",".join(map(str, row)) for row in rows[:CLIENTS] if row), len(rows)
 
 
-def _word(run: Run, name: str) -> str:
+def _show(run: Run, name: str) -> str:
     value = run.setting(name)
     return "–" if value is None else show(value)
 
 
 def _total(run: Run, *names: str) -> np.ndarray:
-    """Summed over rounds."""
+    """Cumulative sum of these columns over rounds."""
     columns = [column for name in names if (column := run.floats(name)) is not None]
     if not columns:
         return np.full(len(run.columns["round"]), np.nan)

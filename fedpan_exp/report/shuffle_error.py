@@ -1,4 +1,4 @@
-"""The shuffle error against A: for several T with PAN∘, and PAN+ against PAN∘."""
+"""The shuffle error against A: PAN∘ for several T, and PAN+ against PAN∘."""
 
 from pathlib import Path
 
@@ -6,16 +6,16 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from fedpan_exp.report.records import records_with
 from fedpan_exp.report.style import BLUE, ORANGE, SHADES, save, tidy
-from fedpan_exp.system.atomic_io import read_json, read_lines
+from fedpan_exp.system.atomic_io import read_json
 
 MODES = {"add": ("PAN$_+$", BLUE, 0.25), "mul": (r"PAN$_\circ$", ORANGE, 0.75)}  # the last: largest A of practical use
 
 
 def draw(folder: Path) -> Path | None:
-    """metrics.jsonl -> shuffle_error.png"""
-    path = folder / "metrics.jsonl"
-    records = read_lines(path) if path.exists() else []
+    """metrics.jsonl and summary.json -> shuffle_error.png; None for a run without errors by mode, A and T."""
+    records = records_with(folder, "mode", "A", "T", "error")
     if not records:
         return None
     summary = read_json(folder / "summary.json")
@@ -24,14 +24,14 @@ def draw(folder: Path) -> Path | None:
     mode = "mul" if any(record["mode"] == "mul" for record in records) else "add"
     periods = list(dict.fromkeys(record["T"] for record in records))
     for T, shade in zip(periods, matplotlib.colormaps[SHADES].resampled(len(periods) + 1).colors, strict=False):  # type: ignore[attr-defined]
-        _curve(left, _at(records, mode, T), shade, f"T={T:g}")
+        _curve(left, _select(records, mode, T), shade, f"T={T:g}")
     left.set_title(f"{MODES[mode][0]}", fontsize=10)
     for mode, (name, colour, practical) in MODES.items():
-        here = _at(records, mode, periods[0])
+        first_T = _select(records, mode, periods[0])
         power = summary.get(f"summary/power_{mode}")
         label = name if power is None else rf"{name}, $\sim A^{{{power:.2f}}}$"
-        _curve(right, here, colour, label)
-        _curve(right, [record for record in here if record["A"] <= practical], colour, None, linewidth=3.5)
+        _curve(right, first_T, colour, label)
+        _curve(right, [record for record in first_T if record["A"] <= practical], colour, None, linewidth=3.5)
     right.set_title(f"T={periods[0]:g}; in bold: A of practical use", fontsize=10)
     for axes in (left, right):
         tidy(axes)
@@ -40,7 +40,7 @@ def draw(folder: Path) -> Path | None:
     return save(figure, folder, "shuffle_error")
 
 
-def _at(records: list[dict], mode: str, T: float) -> list[dict]:
+def _select(records: list[dict], mode: str, T: float) -> list[dict]:
     return sorted((r for r in records if r["mode"] == mode and r["T"] == T), key=lambda record: record["A"])
 
 

@@ -1,17 +1,17 @@
-"""What shuffling costs a trained network: its accuracy, and how far its outputs move, against P_sf."""
+"""What shuffling costs a trained network: its accuracy and its shuffle error against P_sf."""
 
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from fedpan_exp.report.curves import BLUE, GREY, ORANGE
-from fedpan_exp.system.atomic_io import atomic_write, read_lines
+from fedpan_exp.report.records import records_with
+from fedpan_exp.report.style import BLUE, ORANGE, save, tidy
 
 
 def draw(folder: Path) -> Path | None:
-    """metrics.jsonl -> shuffle_test.png; None where there is nothing to draw."""
-    path = folder / "metrics.jsonl"
-    records = sorted(read_lines(path) if path.exists() else [], key=lambda record: record["P_sf"])
+    """metrics.jsonl -> shuffle_test.png; None for a run without tests of shuffled networks."""
+    columns = ("P_sf", "error", "test_acc", "deviation")
+    records = sorted(records_with(folder, *columns), key=lambda record: record["P_sf"])
     if not records:
         return None
     P_sf, error = ([record[name] for record in records] for name in ("P_sf", "error"))
@@ -24,9 +24,5 @@ def draw(folder: Path) -> Path | None:
     right.set(ylabel="shuffle error", ylim=(0, max(max(error) * 1.08, 1e-6)))
     for axes in (left, right):
         axes.set_xlabel("$P_{sf}$")
-        axes.grid(alpha=0.3)
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(folder.name, fontsize=9, color=GREY)
-    picture = folder / "shuffle_test.png"
-    atomic_write(picture, lambda temporary: figure.savefig(temporary, dpi=150))
-    return picture
+        tidy(axes)
+    return save(figure, folder, "shuffle_test")

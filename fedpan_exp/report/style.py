@@ -1,4 +1,4 @@
-"""How pictures of this house look."""
+"""Colours and axes shared by all pictures."""
 
 from pathlib import Path
 
@@ -7,13 +7,13 @@ from matplotlib.figure import Figure
 
 from fedpan_exp.system.atomic_io import atomic_write
 
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#666666"  # told apart by colour-blind readers too
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#666666"  # safe for colour-blind readers, as all colours below
 GREEN, PINK, SKY, AMBER, BLACK = "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000"
 SERIES = (BLUE, ORANGE, GREEN, PINK, AMBER, SKY, BLACK, GREY)
 MARKERS = "osD^vPX*"
 OFF, ON = BLUE, ORANGE  # PANs
-SHADES = "viridis"  # of an ordered variable, likewise
-SIGNED = "PuOr"  # of values around a middle, likewise
+SHADES = "viridis"  # colour map of an ordered variable
+SIGNED = "PuOr"  # colour map of values around a neutral one
 
 
 def tidy(axes: Axes) -> None:

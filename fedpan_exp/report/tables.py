@@ -1,4 +1,4 @@
-"""One table, three scripts: Markdown, LaTeX (booktabs) and CSV."""
+"""Tables as Markdown, LaTeX (booktabs) and CSV."""
 
 import csv
 import io
@@ -17,37 +17,37 @@ LATEX = {
 
 @dataclass(frozen=True)
 class MeanStd:
-    """A number as a table shows it: with its deviation over n runs, or with the reason why there is none."""
+    """A table cell: the mean and deviation of n runs, or the reason why there is none."""
 
     mean: float | None
     deviation: float | None = None
     n: int = 1
-    note: str = ""
+    remark: str = ""
     digits: int = 2
     sign: bool = False  # show a plus
 
     def __str__(self) -> str:
         if self.mean is None:
-            return f"– ({self.note})" if self.note else "–"
+            return f"– ({self.remark})" if self.remark else "–"
         mean = f"{self.mean:{'+' if self.sign else ''},.{self.digits}f}"
         deviation = "" if self.deviation is None else f" ± {self.deviation:.{self.digits}f}"
-        return mean + deviation + (f" ({self.note})" if self.note else "")
+        return mean + deviation + (f" ({self.remark})" if self.remark else "")
 
 
 Value = MeanStd | str | int | float | None
 
 
-def mean_std(cell: SeedStats, scale: float = 100, digits: int = 2) -> MeanStd:
-    """In percent, unless told otherwise."""
-    note = f"{cell.left_out} left out" if cell.left_out else ""
-    if cell.mixed:
-        note = f"runs differ in {', '.join(cell.mixed[:3])}"
-    mean = None if cell.mean is None else cell.mean * scale
-    return MeanStd(mean, None if cell.deviation is None else cell.deviation * scale, cell.n, note, digits)
+def mean_std(stats: SeedStats, scale: float = 100, digits: int = 2) -> MeanStd:
+    """In percent by default."""
+    remark = f"{stats.left_out} left out" if stats.left_out else ""
+    if stats.mixed:
+        remark = f"runs differ in {', '.join(stats.mixed[:3])}"
+    mean = None if stats.mean is None else stats.mean * scale
+    return MeanStd(mean, None if stats.deviation is None else stats.deviation * scale, stats.n, remark, digits)
 
 
 def gain(difference: Paired | None, scale: float = 100) -> MeanStd:
-    """In points, paired."""
+    """The mean paired difference in percentage points."""
     if difference is None or not difference.n:
         return MeanStd(None, n=0)
     deviation = None if difference.deviation is None else difference.deviation * scale
@@ -63,7 +63,7 @@ class Table:
         return [[_text(value) for value in row] for row in self.rows]
 
     def markdown(self) -> str:
-        rows = [[_markdown(word) for word in row] for row in [list(self.columns), *self.texts()]]
+        rows = [[_markdown(text) for text in row] for row in [list(self.columns), *self.texts()]]
         lines = [f"| {' | '.join(row)} |" for row in rows]
         return "\n".join([lines[0], f"|{'---|' * len(self.columns)}", *lines[1:]]) + "\n"
 
@@ -74,17 +74,17 @@ class Table:
         return "\n".join([*lines, r"\end{tabular}"]) + "\n"
 
     def csv(self) -> str:
-        """For programs: full precision; a column of amounts is three, mean, deviation and n."""
+        """In full precision, for programs; a column of MeanStd becomes three: mean, deviation and n."""
         wide = [any(isinstance(row[i], MeanStd) for row in self.rows) for i in range(len(self.columns))]
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(
-            word
+            column
             for name, is_wide in zip(self.columns, wide, strict=True)
-            for word in ([name, f"{name} deviation", f"{name} n"] if is_wide else [name])
+            for column in ([name, f"{name} deviation", f"{name} n"] if is_wide else [name])
         )
         for row in self.rows:
-            writer.writerow(word for value, is_wide in zip(row, wide, strict=True) for word in _spread(value, is_wide))
+            writer.writerow(cell for value, is_wide in zip(row, wide, strict=True) for cell in _spread(value, is_wide))
         return file.getvalue()
 
 
@@ -100,9 +100,9 @@ def _text(value: Value) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _markdown(word: str) -> str:
-    return word.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+def _markdown(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
 
 
-def _latex(word: str) -> str:
-    return "".join(LATEX.get(character, character) for character in word.replace("\n", " "))
+def _latex(text: str) -> str:
+    return "".join(LATEX.get(character, character) for character in text.replace("\n", " "))

@@ -1,1 +1,1 @@
-"""One function a kind of exhibit: a sweep in, a plate (figure, table, findings) out."""
+"""One function per kind of figure; each takes a sweep and returns a FigureResult."""

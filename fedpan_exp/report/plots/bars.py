@@ -1,11 +1,11 @@
-"""A bar a layer with PANs off and on: how far clients drift apart."""
+"""Divergence of the clients with PANs off and on, one bar per layer."""
 
 from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from fedpan_exp.report.plots.figure_result import FigureResult, NoData, grid, key_below, panels_of
+from fedpan_exp.report.plots.figure_result import FigureResult, NoData, grid, legend_below, panels_of
 from fedpan_exp.report.runs import Run
 from fedpan_exp.report.statistics import SeedStats, seed_stats
 from fedpan_exp.report.style import OFF, ON
@@ -18,32 +18,32 @@ MEASURES = {"summary/divergence/": "weight divergence", "summary/gradient_varian
 def divergence(sweep: Sweep) -> FigureResult:
     runs = sweep.of("divergence", "federate")
     measures = {prefix: label for prefix, label in MEASURES.items() if any(run.numbers(prefix) for run in runs)}
-    if not any(run.whole for run in runs) or not measures:
-        raise NoData("none of its runs has measured a divergence yet")
+    if not any(run.complete for run in runs) or not measures:
+        raise NoData("no run of this sweep has measured a divergence yet")
     panels = panels_of(runs, ("fl_scene.alpha", "dataset"))
     figure, axes = grid(len(measures), len(panels), 3.6, 2.4)
     rows: list[list[Value]] = []
-    lower: dict[str, list[bool]] = {label: [] for label in measures.values()}  # a layer and panel, by measure
+    lower: dict[str, list[bool]] = {label: [] for label in measures.values()}  # per layer and panel, by measure
     for row, (prefix, label) in zip(axes, measures.items(), strict=True):
-        for panel, (title, there) in zip(row, panels.items(), strict=True):
-            layers = list(dict.fromkeys(layer for run in there for layer in run.numbers(prefix)))
-            off = [_cell([run for run in there if run.is_off], prefix + layer) for layer in layers]
-            on = [_cell([run for run in there if not run.is_off], prefix + layer) for layer in layers]
+        for panel, (title, group) in zip(row, panels.items(), strict=True):
+            layers = list(dict.fromkeys(layer for run in group for layer in run.numbers(prefix)))
+            off = [_stats([run for run in group if run.is_off], prefix + layer) for layer in layers]
+            on = [_stats([run for run in group if not run.is_off], prefix + layer) for layer in layers]
             _bars(panel, layers, off, on)
             panel.set(title=f"alpha={title}", ylabel=label)
             for layer, plain, aware in zip(layers, off, on, strict=True):
-                less = _ratio(plain, aware)
-                if less is not None:
-                    lower[label].append(less < 0)
-                change = "–" if less is None else f"{less:+.0%}"
-                rows.append([label, f"alpha={title}", layer, mean_std(plain, 1, 4), mean_std(aware, 1, 4), change])
-    key_below(figure, axes[0, 0])
+                change = _relative_change(plain, aware)
+                if change is not None:
+                    lower[label].append(change < 0)
+                text = "–" if change is None else f"{change:+.0%}"
+                rows.append([label, f"alpha={title}", layer, mean_std(plain, 1, 4), mean_std(aware, 1, 4), text])
+    legend_below(figure, axes[0, 0])
     table = Table(["measure", "panel", "layer", "PANs off", "PANs on", "change"], rows)
-    found = "; ".join(f"{label} in {sum(each)} of {len(each)}" for label, each in lower.items())
-    return FigureResult(figure, table, {"lower": found})
+    lower_in = "; ".join(f"{label} in {sum(each)} of {len(each)}" for label, each in lower.items())
+    return FigureResult(figure, table, {"lower": lower_in})
 
 
-def _cell(runs: Sequence[Run], name: str) -> SeedStats:
+def _stats(runs: Sequence[Run], name: str) -> SeedStats:
     return seed_stats(runs, lambda run: run.number(name))
 
 
@@ -58,5 +58,5 @@ def _bars(axes: Axes, layers: list[str], off: list[SeedStats], on: list[SeedStat
     axes.set_xticks(positions, layers, fontsize=8, rotation=45 if len(layers) > 5 else 0)
 
 
-def _ratio(off: SeedStats, on: SeedStats) -> float | None:
+def _relative_change(off: SeedStats, on: SeedStats) -> float | None:
     return on.mean / off.mean - 1 if off.mean and on.mean is not None else None

@@ -1,4 +1,4 @@
-"""What a drawing hands back, and the axes it draws on."""
+"""The result of a plot, and helpers for its axes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,20 +15,20 @@ from fedpan_exp.report.tables import MeanStd, Table
 
 @dataclass
 class FigureResult:
-    """An exhibit as we found it. `found` answers the paper's claims, by their keys."""
+    """A figure with its table. `findings` answer the paper's claims, by key."""
 
     figure: Figure
     table: Table
-    found: dict[str, MeanStd | str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    findings: dict[str, MeanStd | str] = field(default_factory=dict)
+    footnotes: list[str] = field(default_factory=list)
 
 
 class NoData(Exception):
-    """A sweep without a single run that the exhibit could be drawn from; says why."""
+    """A sweep has no run that the figure could be drawn from; the message is the reason."""
 
 
 def grid(rows: int, columns: int, width: float = 3.0, height: float = 2.5) -> tuple[Figure, np.ndarray]:
-    """Axes [rows, columns], tidied."""
+    """A figure and its axes [rows, columns]."""
     figure = Figure(figsize=(max(width * columns, 3.6), max(height * rows, 2.5)), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)
     for panel in axes.flat:
@@ -37,7 +37,7 @@ def grid(rows: int, columns: int, width: float = 3.0, height: float = 2.5) -> tu
     return figure, axes
 
 
-def key_below(figure: Figure, axes: Axes, columns: int = 4) -> None:
+def legend_below(figure: Figure, axes: Axes, columns: int = 4) -> None:
     """One legend for all panels."""
     handles, labels = axes.get_legend_handles_labels()
     if labels:
@@ -45,13 +45,13 @@ def key_below(figure: Figure, axes: Axes, columns: int = 4) -> None:
 
 
 def values_of(runs: Iterable[Run], setting: str) -> list[Any]:
-    """In rising order, numbers before words; each once."""
-    found = {show(value): value for run in runs if (value := run.setting(setting)) is not None}
-    return sorted(found.values(), key=lambda value: (0, value) if isinstance(value, int | float) else (1, str(value)))
+    """The distinct values of a setting in rising order, numbers before text."""
+    values = {show(value): value for run in runs if (value := run.setting(setting)) is not None}
+    return sorted(values.values(), key=lambda value: (0, value) if isinstance(value, int | float) else (1, str(value)))
 
 
 def panels_of(runs: Sequence[Run], settings: Sequence[str]) -> dict[str, list[Run]]:
-    """Runs by those of the settings in which they differ, under a title that tells them apart."""
+    """Runs grouped by those of the settings in which they differ; the keys are panel titles."""
     varying = [setting for setting in settings if len(values_of(runs, setting)) > 1] or settings[:1]
     panels: dict[str, list[Run]] = {}
     for run in runs:
@@ -60,8 +60,8 @@ def panels_of(runs: Sequence[Run], settings: Sequence[str]) -> dict[str, list[Ru
 
 
 def thin(x: np.ndarray, y: np.ndarray, points: int = 250) -> tuple[np.ndarray, np.ndarray]:
-    """Of a long curve, evenly chosen points with both ends; a print shows no more."""
+    """Evenly selected points of a long curve, with both ends; a figure resolves no more."""
     if len(x) <= points:
         return x, y
-    chosen = np.unique(np.linspace(0, len(x) - 1, points).astype(int))
-    return x[chosen], y[chosen]
+    selected = np.unique(np.linspace(0, len(x) - 1, points).astype(int))
+    return x[selected], y[selected]

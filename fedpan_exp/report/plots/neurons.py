@@ -1,4 +1,4 @@
-"""Global against local model, neuron by neuron: assignment matrices and preferred classes, PANs off and on."""
+"""Global against local model per neuron: assignment matrices and preferred classes, PANs off and on."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,12 +21,12 @@ from fedpan_exp.system.atomic_io import read_json
 
 
 def assignment(sweep: Sweep, layer: str) -> FigureResult:
-    """A dot where a neuron of the global model (row) is matched by one of the local model (column)."""
+    """A dot where a neuron of the global model (row) is matched to one of the local model (column)."""
     return _off_on(sweep, "matching", layer, read_matching, draw_matching, (3.2, 3.2))
 
 
 def preference(sweep: Sweep, layer: str) -> FigureResult:
-    """A stripe a neuron, coloured by the class it prefers; global above, local below."""
+    """One stripe per neuron, coloured by the class it prefers; global above, local below."""
     return _off_on(sweep, "preference", layer, read_preference, draw_preference, (4.4, 1.9))
 
 
@@ -38,37 +38,37 @@ def _off_on(
     draw: Callable[[Axes, Any], None],
     size: tuple[float, float],
 ) -> FigureResult:
-    whole = [run for run in sweep.of(study) if run.whole and read(run)]
-    if not whole:
-        raise NoData(f"none of its runs has come to a {study} yet")
-    notes = []
-    layers = list(dict.fromkeys(name for run in whole for name in read(run)))
+    complete = [run for run in sweep.of(study) if run.complete and read(run)]
+    if not complete:
+        raise NoData(f"no run of this sweep has measured a {study} yet")
+    footnotes = []
+    layers = list(dict.fromkeys(name for run in complete for name in read(run)))
     if layer not in layers:
-        notes.append(f"these networks have no {layer}: {layers[-1]} is shown")
+        footnotes.append(f"these networks have no layer {layer}; {layers[-1]} is shown")
         layer = layers[-1]
     value = f"summary/{study}/{layer}"
-    both = pairs(whole, value)
-    shown = list(both[0]) if both else whole[:2]  # one pair; the table has them all
+    both = pairs(complete, value)
+    shown = list(both[0]) if both else complete[:2]  # one pair; the table has all
     figure, axes = grid(1, len(shown), *size)
     for panel, run in zip(axes.flat, shown, strict=True):
         draw(panel, read(run)[layer])
-        share = run.number(value)
+        fraction = run.number(value)
         label = "PANs off" if run.is_off else f"PANs on ({run.pan})"
-        panel.set_title(f"{label}  [{share:.3f}]" if share is not None else label, fontsize=9, color=_colour(run))
-    names = list(dict.fromkeys(name for run in whole for name in run.numbers(f"summary/{study}/")))
+        panel.set_title(f"{label}  [{fraction:.3f}]" if fraction is not None else label, fontsize=9, color=_colour(run))
+    names = list(dict.fromkeys(name for run in complete for name in run.numbers(f"summary/{study}/")))
     rows = [_row(sweep.of(study), f"summary/{study}/{name}", name) for name in names]
     table = Table(["layer", "PANs off (%)", "PANs on (%)", "on - off (points)", "pairs"], rows)
-    found: dict[str, MeanStd | str] = {}
+    findings: dict[str, MeanStd | str] = {}
     for row in rows:
         if row[0] == layer and isinstance(row[3], MeanStd):
-            found = {"off": str(row[1]) + "%", "on": str(row[2]) + "%", "gain": row[3]}
-    return FigureResult(figure, table, found, [*notes, f"shown: seed {shown[0].seed}, {layer}"])
+            findings = {"off": str(row[1]) + "%", "on": str(row[2]) + "%", "gain": row[3]}
+    return FigureResult(figure, table, findings, [*footnotes, f"shown: seed {shown[0].seed}, {layer}"])
 
 
 def read_matching(run: Run) -> dict[str, Any]:
-    """Layer -> the column of each row."""
-    found = read_json(run.entry.folder / "matching.json")
-    return {layer: np.array(columns) for layer, columns in found.items() if isinstance(columns, list) and columns}
+    """Layer -> the column matched to each row."""
+    layers = read_json(run.entry.folder / "matching.json")
+    return {layer: np.array(columns) for layer, columns in layers.items() if isinstance(columns, list) and columns}
 
 
 def read_preference(run: Run) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The paper's tables: our numbers beside the printed ones, drawn as dots on a line."""
+"""The paper's tables: our numbers next to the printed ones, drawn as dots on a line."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -10,28 +10,28 @@ from fedpan_exp.report.style import GREY, OFF, ON
 from fedpan_exp.report.sweeps import Sweep
 from fedpan_exp.report.tables import MeanStd, Table, Value, gain, mean_std
 
-PAPERS = {"PANs off": "FedAvg", "PANs on": "FedAvg+PANs"}  # what the paper calls ours
+PAPERS = {"PANs off": "FedAvg", "PANs on": "FedAvg+PANs"}  # our labels -> the paper's names
 Printed = Mapping[str, Mapping[str, float]]  # row -> method -> accuracy in %
 
 
 def scenes(sweep: Sweep, printed: Printed) -> FigureResult:
-    """A row a scene (K, R, alpha, E); ours are FedAvg with PANs off and on."""
+    """One row per scene (K, R, alpha, E); ours are FedAvg with PANs off and on."""
     runs = measured(sweep.runs)
     by_scene: dict[str, list[Run]] = {}
     for run in runs:
         by_scene.setdefault(_scene(run), []).append(run)
     rows: list[list[Value]] = []
-    found: dict[str, MeanStd | str] = {}
+    findings: dict[str, MeanStd | str] = {}
     ours: dict[str, dict[str, SeedStats]] = {}
     methods = list(dict.fromkeys(method for row in printed.values() for method in row))
-    for scene, there in by_scene.items():
-        point = best_pan(there)
-        paper, mark = _nearest(scene, printed)
-        found |= {f"{paper} off": mean_std(point.off), f"{paper} on": mean_std(point.on)}
+    for scene, group in by_scene.items():
+        point = best_pan(group)
+        paper, remark = _nearest(scene, printed)
+        findings |= {f"{paper} off": mean_std(point.off), f"{paper} on": mean_std(point.on)}
         ours[scene] = {"PANs off": point.off, "PANs on": point.on}
         rows.append(
             [
-                f"{scene}{mark}",
+                f"{scene}{remark}",
                 *(printed.get(paper, {}).get(method) for method in methods),
                 mean_std(point.off),
                 mean_std(point.on),
@@ -41,37 +41,39 @@ def scenes(sweep: Sweep, printed: Printed) -> FigureResult:
         )
     columns = ["(K, R, alpha, E)", *(f"{method}, paper" for method in methods)]
     table = Table([*columns, "ours, off (%)", "ours, on (%)", "best PAN", "on - off (points)"], rows)
-    notes = [RULE, *(f"{row[0]}" for row in rows if "for the paper's" in str(row[0]))]
-    return _plate(ours, {scene: printed.get(_nearest(scene, printed)[0], {}) for scene in ours}, table, found, notes)
+    footnotes = [RULE, *(f"{row[0]}" for row in rows if "for the paper's" in str(row[0]))]
+    return _figure_result(
+        ours, {scene: printed.get(_nearest(scene, printed)[0], {}) for scene in ours}, table, findings, footnotes
+    )
 
 
 def centralized(sweep: Sweep, printed: Printed) -> FigureResult:
-    """A row a dataset; columns are optimizers."""
+    """One row per dataset and optimizer."""
     runs = measured(sweep.runs)
     rows: list[list[Value]] = []
-    found: dict[str, MeanStd | str] = {}
+    findings: dict[str, MeanStd | str] = {}
     ours: dict[str, dict[str, SeedStats]] = {}
-    places = _by(runs, lambda run: (show(run.setting("dataset")), show(run.setting("study.optimizer", "sgd"))))
-    for (dataset, optimizer), there in places.items():
-        cell = seed_stats(there)
+    groups = _group(runs, lambda run: (show(run.setting("dataset")), show(run.setting("study.optimizer", "sgd"))))
+    for (dataset, optimizer), group in groups.items():
+        cell = seed_stats(group)
         ours.setdefault(dataset, {})[optimizer] = cell
-        found[f"{dataset} {optimizer}"] = mean_std(cell)
+        findings[f"{dataset} {optimizer}"] = mean_std(cell)
         paper = printed.get(dataset, {}).get(optimizer)
         difference = MeanStd(None if cell.mean is None or paper is None else cell.mean * 100 - paper, sign=True)
-        network = ", ".join(dict.fromkeys(show(run.setting("model")) for run in there))
+        network = ", ".join(dict.fromkeys(show(run.setting("model")) for run in group))
         rows.append([dataset, network, optimizer, paper, mean_std(cell), difference])
     table = Table(["dataset", "network", "optimizer", "paper (%)", "ours (%)", "ours - paper"], rows)
-    return _plate(ours, {dataset: printed.get(dataset, {}) for dataset in ours}, table, found, [])
+    return _figure_result(ours, {dataset: printed.get(dataset, {}) for dataset in ours}, table, findings, [])
 
 
-def _plate(
+def _figure_result(
     ours: dict[str, dict[str, SeedStats]],
     printed: Printed,
     table: Table,
-    found: dict[str, MeanStd | str],
-    notes: list[str],
+    findings: dict[str, MeanStd | str],
+    footnotes: list[str],
 ) -> FigureResult:
-    """Ours are filled, the paper's are hollow; methods that only the paper has are ticks with a name."""
+    """Our results are filled, the paper's are hollow; methods that only the paper has are labelled ticks."""
     figure, axes = grid(1, 1, 7.5, max(2.4, 0.6 * len(ours) + 1.2))
     panel = axes[0, 0]
     for y, (name, cells) in enumerate(ours.items()):
@@ -91,7 +93,7 @@ def _plate(
     handles, labels = panel.get_legend_handles_labels()
     once = dict(zip(labels, handles, strict=True))
     figure.legend(once.values(), once.keys(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
-    return FigureResult(figure, table, found, notes)
+    return FigureResult(figure, table, findings, footnotes)
 
 
 def _scene(run: Run) -> str:
@@ -99,7 +101,7 @@ def _scene(run: Run) -> str:
 
 
 def _nearest(scene: str, printed: Printed) -> tuple[str, str]:
-    """The paper's row of the same scene, or of the same K, R and alpha with other epochs, which is said."""
+    """The paper's row of the same scene, or of one that differs only in E; and a remark unless it is the same."""
     if scene in printed:
         return scene, ""
     without_epochs = scene.rsplit(",", 1)[0]
@@ -107,8 +109,8 @@ def _nearest(scene: str, printed: Printed) -> tuple[str, str]:
     return (close[0], f" for the paper's {close[0]}") if close else (scene, " is no scene of the paper")
 
 
-def _by(runs: Sequence[Run], place: Callable[[Run], tuple[str, str]]) -> dict[tuple[str, str], list[Run]]:
-    places: dict[tuple[str, str], list[Run]] = {}
+def _group(runs: Sequence[Run], key: Callable[[Run], tuple[str, str]]) -> dict[tuple[str, str], list[Run]]:
+    groups: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
-        places.setdefault(place(run), []).append(run)
-    return places
+        groups.setdefault(key(run), []).append(run)
+    return groups

@@ -1,4 +1,4 @@
-// The canvas below the curves: frame, ticks, lines, the marked point.
+// The canvas of the curves: frame, ticks, lines, the highlighted point.
 const MARGIN = { left: 58, right: 14, top: 12, bottom: 40 };
 const visible = () => curves.lines.filter((each) => !curves.hidden.has(each.key) && each.points.length);
 
@@ -23,9 +23,9 @@ function ticks(low, high, count) {
   const raw = (high - low) / count;
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((each) => each >= raw);
-  const found = [];
-  for (let i = Math.ceil(low / step); i * step <= high; i++) found.push(i * step);
-  return found;
+  const values = [];
+  for (let i = Math.ceil(low / step); i * step <= high; i++) values.push(i * step);
+  return values;
 }
 
 function short(value) {
@@ -57,12 +57,12 @@ function drawCurves(canvas) {
   for (const value of ticks(box.x0, box.x1, Math.max(3, box.width / 110))) pen.fillText(short(value), box.x(value), MARGIN.top + box.height + 6);
   pen.fillStyle = ink;
   pen.fillText(AXES[curves.x], MARGIN.left + box.width / 2, MARGIN.top + box.height + 22);
-  if (!visible().length) pen.fillText("no line is chosen", MARGIN.left + box.width / 2, MARGIN.top + box.height / 2);
+  if (!visible().length) pen.fillText("no line is selected", MARGIN.left + box.width / 2, MARGIN.top + box.height / 2);
   for (const each of visible()) {
-    const isMarked = curves.marked && curves.marked.line === each;
+    const isHighlighted = curves.highlighted && curves.highlighted.line === each;
     pen.strokeStyle = each.colour;
-    pen.globalAlpha = curves.marked && !isMarked ? 0.3 : 1;
-    pen.lineWidth = isMarked ? 3 : 1.8;
+    pen.globalAlpha = curves.highlighted && !isHighlighted ? 0.3 : 1;
+    pen.lineWidth = isHighlighted ? 3 : 1.8;
     pen.setLineDash(each.off ? [6, 4] : []);
     const path = each.points.map(([x, y]) => [box.x(x), box.y(y)]);
     stroke(pen, path);
@@ -70,9 +70,9 @@ function drawCurves(canvas) {
   }
   pen.setLineDash([]);
   pen.globalAlpha = 1;
-  if (curves.marked) {
-    const [x, y] = curves.marked.line.points[curves.marked.at];
-    dot(pen, box.x(x), box.y(y), 5, curves.marked.line.colour);
+  if (curves.highlighted) {
+    const [x, y] = curves.highlighted.line.points[curves.highlighted.index];
+    dot(pen, box.x(x), box.y(y), 5, curves.highlighted.line.colour);
   }
 }
 
@@ -94,34 +94,34 @@ function nearest(canvas, px, py) {
   let best = null;
   let least = 60 ** 2;
   for (const each of visible()) {
-    each.points.forEach(([x, y], at) => {
+    each.points.forEach(([x, y], index) => {
       const distance = (box.x(x) - px) ** 2 + (box.y(y) - py) ** 2;
-      if (distance < least) [least, best] = [distance, { line: each, at }];
+      if (distance < least) [least, best] = [distance, { line: each, index }];
     });
   }
   return best;
 }
 
-function mark(canvas, found, tip) {
-  curves.marked = found;
+function highlight(canvas, point, tip) {
+  curves.highlighted = point;
   drawCurves(canvas);
-  tip.hidden = !found;
-  if (!found) return;
-  const [x, y, round] = found.line.points[found.at];
+  tip.hidden = !point;
+  if (!point) return;
+  const [x, y, round] = point.line.points[point.index];
   const box = frame(canvas);
   const against = curves.x === "round" ? "" : `, ${short(x)} ${AXES[curves.x]}`;
-  tip.replaceChildren(make("b", {}, `${+y.toPrecision(5)}`), ` ${METRICS[curves.y]}, round ${round}${against}`, make("div", { class: "soft" }, found.line.label));
+  tip.replaceChildren(make("b", {}, `${+y.toPrecision(5)}`), ` ${METRICS[curves.y]}, round ${round}${against}`, make("div", { class: "soft" }, point.line.label));
   tip.style.left = `${Math.max(0, Math.min(box.x(x) + 12, canvas.clientWidth - tip.offsetWidth - 4))}px`;
   tip.style.top = `${Math.max(0, box.y(y) - tip.offsetHeight - 12)}px`;
 }
 
-function walk(canvas, event, tip) {
+function moveByKey(canvas, event, tip) {
   const lines = visible();
   const steps = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
   if (!steps || !lines.length) return;
   event.preventDefault();
-  const now = curves.marked || { line: lines[0], at: -1 };
+  const current = curves.highlighted || { line: lines[0], index: -1 };
   const wrap = (value, size) => (value + size) % size;
-  const next = lines[wrap(lines.indexOf(now.line) + steps[0], lines.length)];
-  mark(canvas, { line: next, at: Math.max(0, Math.min(now.at + steps[1], next.points.length - 1)) }, tip);
+  const next = lines[wrap(lines.indexOf(current.line) + steps[0], lines.length)];
+  highlight(canvas, { line: next, index: Math.max(0, Math.min(current.index + steps[1], next.points.length - 1)) }, tip);
 }

@@ -1,5 +1,5 @@
 "use strict";
-// Everything a user has named is put in as text; nothing here parses HTML.
+// User-given names are inserted as text only; nothing here parses HTML.
 const data = JSON.parse(document.getElementById("data").textContent);
 
 function make(tag, properties, ...children) {
@@ -14,17 +14,17 @@ function make(tag, properties, ...children) {
 }
 
 function fill(id, ...children) {
-  const place = document.getElementById(id);
-  place.replaceChildren(...children.filter(Boolean));
-  return place;
+  const element = document.getElementById(id);
+  element.replaceChildren(...children.filter(Boolean));
+  return element;
 }
 
 function title(id, text) {
   return make("h2", { id: `${id}-title` }, text);
 }
 
-function choice(label, options, chosen, act) {
-  const select = make("select", {}, ...options.map(([value, text]) => make("option", { value, selected: value === chosen }, text)));
+function choice(label, options, selected, act) {
+  const select = make("select", {}, ...options.map(([value, text]) => make("option", { value, selected: value === selected }, text)));
   select.addEventListener("change", () => act(select.value));
   return make("label", {}, label, select);
 }
@@ -43,21 +43,22 @@ function command(text) {
   const button = make("button", { type: "button" }, "Copy");
   button.addEventListener("click", () => {
     const range = document.createRange();
-    range.selectNodeContents(words);
+    range.selectNodeContents(content);
     getSelection().removeAllRanges();
     getSelection().addRange(range);
     document.execCommand("copy");
     button.textContent = "Copied";
   });
-  const words = make("span", {}, text);
-  return make("div", { class: "command" }, words, button);
+  const content = make("span", {}, text);
+  return make("div", { class: "command" }, content, button);
 }
 
 function badge(run) {
-  const status = run.status === "done" && !run.whole ? "damaged" : run.status;
+  const status = run.status === "done" && !run.complete ? "damaged" : run.status;
   return make("span", { class: `status ${status}`, title: run.trouble }, status);
 }
 
+const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 const percent = (value, digits = 2) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(digits)}`);
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();

@@ -1,17 +1,17 @@
-// One set of filters for curves, pairs, heat map, partitions and runs. Nothing chosen means everything.
+// One set of filters for curves, pairs, heat map, partitions and runs. An empty filter lets every run pass.
 const FACETS = { study: "Study", algorithm: "Algorithm", dataset: "Dataset", pan: "PAN" };
-const chosen = Object.fromEntries(Object.keys(FACETS).map((facet) => [facet, new Set()]));
+const selected = Object.fromEntries(Object.keys(FACETS).map((facet) => [facet, new Set()]));
 const listeners = [];
 
-const passes = (item) => Object.keys(FACETS).every((facet) => !chosen[facet].size || item[facet] === undefined || chosen[facet].has(item[facet]));
-const passesExceptPan = (item) => Object.keys(FACETS).every((facet) => facet === "pan" || !chosen[facet].size || chosen[facet].has(item[facet]));
+const passes = (item) => Object.keys(FACETS).every((facet) => !selected[facet].size || item[facet] === undefined || selected[facet].has(item[facet]));
+const passesExceptPan = (item) => Object.keys(FACETS).every((facet) => facet === "pan" || !selected[facet].size || selected[facet].has(item[facet]));
 const filtered = () => data.runs.filter(passes);
 
-// The settings that tell these runs apart, PAN and seed left out: the fewer runs, the shorter their names.
+// A label of each run from the settings in which these runs differ, without PAN and seed.
 function namesFor(runs) {
-  const telling = data.varying.map((_, i) => i).filter((i) => !/^(pan\.|seed$)/.test(data.varying[i]) && new Set(runs.map((run) => run.settings[i])).size > 1);
-  const word = (run, i) => (/\.name$/.test(data.varying[i]) ? run.settings[i] : `${data.varying[i].split(".").pop()}=${run.settings[i]}`);
-  return (run) => telling.filter((i) => run.settings[i] !== "–").map((i) => word(run, i)).join(", ");
+  const varying = data.varying.map((_, i) => i).filter((i) => !/^(pan\.|seed$)/.test(data.varying[i]) && new Set(runs.map((run) => run.settings[i])).size > 1);
+  const label = (run, i) => (/\.name$/.test(data.varying[i]) ? run.settings[i] : `${data.varying[i].split(".").pop()}=${run.settings[i]}`);
+  return (run) => varying.filter((i) => run.settings[i] !== "–").map((i) => label(run, i)).join(", ");
 }
 
 function showFilters() {
@@ -22,7 +22,7 @@ function showFilters() {
     const buttons = values.map((value) => {
       const button = make("button", { type: "button", "aria-pressed": "false", "data-facet": facet, "data-value": value }, value);
       button.addEventListener("click", () => {
-        const set = chosen[facet];
+        const set = selected[facet];
         if (!set.delete(value)) set.add(value);
         button.setAttribute("aria-pressed", set.has(value));
         changed();
@@ -33,8 +33,8 @@ function showFilters() {
   });
   const clear = make("button", { type: "button", id: "clear" }, "Clear");
   clear.addEventListener("click", (event) => {
-    event.preventDefault(); // it lies in the summary, which would close
-    Object.values(chosen).forEach((set) => set.clear());
+    event.preventDefault(); // the button is in the summary, which would close
+    Object.values(selected).forEach((set) => set.clear());
     document.querySelectorAll("#filters [aria-pressed]").forEach((button) => button.setAttribute("aria-pressed", "false"));
     changed();
   });

@@ -1,9 +1,9 @@
-// Who has which labels: a dot a client and label, its area the number of samples.
+// The labels of each client: one dot per client and label, its area the number of samples.
 function showPartition() {
   const having = data.runs.filter((run) => run.partition !== null);
-  if (!having.length) return void fill("partition", title("partition", "Partition"), make("p", { class: "soft" }, "No run here has split data over clients."));
-  const place = make("div", { class: "scroll" });
-  const words = make("p", { class: "small soft" });
+  if (!having.length) return void fill("partition", title("partition", "Partition"), make("p", { class: "soft" }, "No run has a partition."));
+  const container = make("div", { class: "scroll" });
+  const caption = make("p", { class: "small soft" });
   const select = make("select", { "aria-label": "partition of" });
   const update = () => {
     const seen = new Map();
@@ -14,15 +14,15 @@ function showPartition() {
   };
   const draw = () => {
     const run = having.find((each) => String(each.partition) === select.value);
-    place.replaceChildren(...(run ? [partitionPicture(data.partitions[run.partition])] : []));
-    words.textContent = run ? partitionWords(data.partitions[run.partition], run.clients) : "No run to show.";
+    container.replaceChildren(...(run ? [partitionPicture(data.partitions[run.partition])] : []));
+    caption.textContent = run ? partitionCaption(data.partitions[run.partition], run.clients) : "No run to show.";
   };
   select.addEventListener("change", draw);
-  fill("partition", title("partition", "Partition"), make("div", { class: "card" }, make("div", { class: "controls" }, make("label", {}, "of", select)), place, words));
+  fill("partition", title("partition", "Partition"), make("div", { class: "card" }, make("div", { class: "controls" }, make("label", {}, "of", select)), container, caption));
   listeners.push(update);
 }
 
-function partitionWords(rows, clients) {
+function partitionCaption(rows, clients) {
   const sizes = rows.map((row) => row.reduce((sum, count) => sum + count, 0));
   const first = clients > rows.length ? `the first ${rows.length} of ${clients} clients` : `${clients} clients`;
   return `${first}, ${Math.min(...sizes)} to ${Math.max(...sizes)} samples; largest dot: ${Math.max(...rows.flat())} samples.`;
@@ -35,14 +35,14 @@ function partitionPicture(rows) {
   const tall = labels > 20 ? 7 : 18;
   const largest = Math.max(...rows.flat(), 1);
   const node = (tag, attributes, text) => {
-    const made = document.createElementNS(space, tag);
-    Object.entries(attributes).forEach(([name, value]) => made.setAttribute(name, value));
-    if (text !== undefined) made.textContent = text;
-    return made;
+    const element = document.createElementNS(space, tag);
+    Object.entries(attributes).forEach(([name, value]) => element.setAttribute(name, value));
+    if (text !== undefined) element.textContent = text;
+    return element;
   };
   const [width, height] = [left + rows.length * step + 10, top + labels * tall + 40];
   const picture = node("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "samples by client and label" });
-  const text = (x, y, words, anchor) => picture.append(node("text", { x, y, "text-anchor": anchor, "font-size": 11, fill: "var(--soft)" }, words));
+  const text = (x, y, content, anchor) => picture.append(node("text", { x, y, "text-anchor": anchor, "font-size": 11, fill: "var(--soft)" }, content));
   for (let label = 0; label < labels; label += labels > 20 ? 10 : 1) text(left - 8, top + label * tall + tall / 2 + 4, label, "end");
   rows.forEach((row, client) => {
     const x = left + client * step + step / 2;

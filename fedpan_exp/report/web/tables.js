@@ -1,14 +1,14 @@
-// Paired statistics, the way to the target, and the table of runs with its links.
+// Paired statistics, the cost of the target accuracy, and the table of runs with links to their files.
 function showPaired() {
-  const place = make("div", {});
+  const container = make("div", {});
   const update = () => {
     const rows = data.paired.rows.filter((row) => passes(row.facets)).map((row) => row.texts);
-    place.replaceChildren(rows.length ? table(data.paired.columns, rows) : make("p", { class: "soft" }, "No setting here was run with PANs off and on."));
+    container.replaceChildren(rows.length ? table(data.paired.columns, rows) : make("p", { class: "soft" }, "No setting was run with PANs off and on."));
   };
-  const way = data.target.rows.length ? make("details", {}, make("summary", {}, `Rounds, bytes and seconds to the target (${data.target.columns[2]})`), table(data.target.columns, data.target.rows)) : null;
+  const cost = data.target.rows.length ? make("details", {}, make("summary", {}, `Rounds, bytes and seconds to the target (${data.target.columns[2]})`), table(data.target.columns, data.target.rows)) : null;
   fill("paired", title("paired", "PANs off and on, in pairs"), make("div", { class: "card" },
-    make("p", { class: "small soft" }, "Pairs are equal in everything but the PAN, down to the batches. Accuracy is the mean of the last five tests. Intervals are bootstrapped over pairs; with fewer than six pairs they cannot promise 95%, and say what they can. A tie counts as half a win."),
-    place, way));
+    make("p", { class: "small soft" }, "The runs of a pair differ only in the PAN and train on the same batches. Accuracy is the mean of the last five tests. Intervals are bootstrapped over pairs; fewer than six pairs cannot give 95%, and the level they give is shown. A tie counts as half a win."),
+    container, cost));
   listeners.push(update);
 }
 
@@ -35,7 +35,7 @@ function showRuns() {
   };
   const head = make("thead", {}, make("tr", {}, ...heads, make("th", { scope: "col" }, "files")));
   fill("runs", title("runs", "Runs"), make("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "runs" }, make("table", {}, head, body)),
-    make("p", { class: "small soft" }, "tables/ beside this page has this table and the statistics as Markdown, LaTeX and CSV."));
+    make("p", { class: "small soft" }, "The folder tables/ next to this page has this table and the statistics as Markdown, LaTeX and CSV."));
   listeners.push(update);
 }
 
