@@ -32,17 +32,17 @@ def reading(fractions, means, accuracy):
 
 def test_a_reading_is_where_the_curve_crosses_the_accuracy():
     fractions, means = [0.0, 0.02, 0.10], [0.90, 0.80, 0.60]
-    assert reading(fractions, means, 0.85).share == pytest.approx(0.01)
-    assert reading(fractions, means, 0.70).share == pytest.approx(0.06)
-    assert reading(fractions, means, 0.90).share == 0
-    assert reading(fractions, means, 0.91).share == -inf
-    assert reading(fractions, means, 0.59).share == inf
+    assert reading(fractions, means, 0.85).ratio == pytest.approx(0.01)
+    assert reading(fractions, means, 0.70).ratio == pytest.approx(0.06)
+    assert reading(fractions, means, 0.90).ratio == 0
+    assert reading(fractions, means, 0.91).ratio == -inf
+    assert reading(fractions, means, 0.59).ratio == inf
     assert isnan(reading(fractions, means, 0.85).low)
 
 
 def test_a_curve_is_made_monotonic():
     """The second and third point rise: they are pooled to (0.03, 0.7), and 0.8 is halfway to it."""
-    assert reading([0.0, 0.02, 0.04, 0.1], [0.9, 0.65, 0.75, 0.5], 0.8).share == pytest.approx(0.015)
+    assert reading([0.0, 0.02, 0.04, 0.1], [0.9, 0.65, 0.75, 0.5], 0.8).ratio == pytest.approx(0.015)
 
 
 def test_the_interval_covers_the_noise_of_seeds():
@@ -51,8 +51,8 @@ def test_the_interval_covers_the_noise_of_seeds():
     fractions = [0.0, 0.05, 0.10]
     curve = np.array([[0.9], [0.85], [0.80]]) + 0.01 * rng.standard_normal((3, seeds))
     result = read(fractions, curve, 0.85 + 0.01 * rng.standard_normal(seeds), rng)
-    assert result.low < result.share < result.high
-    assert result.share == pytest.approx(0.05, abs=0.003)
+    assert result.low < result.ratio < result.high
+    assert result.ratio == pytest.approx(0.05, abs=0.003)
     assert result.high - result.low == pytest.approx(2 * 1.96 * 0.01 * np.sqrt(2 / seeds), rel=0.25)
 
 
