@@ -48,6 +48,6 @@ def cost_of_keeping(*overrides: str, H: int = 20) -> Cost:
                 cost.records += time.perf_counter() - began
                 began = time.perf_counter()
                 if checkpoints.is_due(this.index):
-                    checkpoints.save(this.index, this.server, states, record.position)
+                    checkpoints.save(this.index, this.server, states, record.metrics_bytes)
                 cost.checkpoints += time.perf_counter() - began
         return cost

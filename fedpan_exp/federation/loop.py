@@ -21,7 +21,7 @@ from fedpan_exp.federation.scene import Scene
 from fedpan_exp.federation.snapshot import Snapshot
 from fedpan_exp.federation.team import Dismissed, Lost, Team, label
 from fedpan_exp.system.errors import Diverged
-from fedpan_exp.system.signals import Stop
+from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.training import EvalResult, FitResult, FlatParameters, LocalTrainer
 
 TEST, END = -1, 0  # words of rank 0 to the others; any other is the number of a round, and whether clients remember
@@ -36,7 +36,7 @@ def federate(
     track: Callable[[list[int]], Iterable[int]] = iter,
     states: ClientStates | None = None,
     resume: Checkpoint | None = None,
-    stop: Stop | None = None,
+    stop: StopRequest | None = None,
     test: ImageTensors | None = None,
     ranks: int = 1,
     snapshot_at: Callable[[int], bool] = lambda round_idx: False,
@@ -56,7 +56,7 @@ def federate(
     else:
         server = ServerState(net.weights.clone(), net.buffers.clone(), clients=len(clients))
         algorithm.init_server(server)
-    with assemble(ranks, stop or Stop()) as team:
+    with assemble(ranks, stop or StopRequest()) as team:
         federation = Federation(
             algorithm, trainer, clients, scene, seed, track, states, test, snapshot_at, server, fresh, team
         )

@@ -24,7 +24,7 @@ from torch import distributed
 from fedpan_exp import torchrun
 from fedpan_exp.federation.team import Dismissed, Team
 from fedpan_exp.system.errors import UserError, require
-from fedpan_exp.system.signals import Stop
+from fedpan_exp.system.signals import StopRequest
 
 # The group of an earlier run that lies about in a cycle must not be destroyed in a forked process: it would wait there
 # for threads that only its maker has.
@@ -68,7 +68,7 @@ def share_out(samples: Sequence[int], ranks: int) -> list[list[int]]:
 
 
 @contextmanager
-def assemble(size: int, stop: Stop) -> Iterator[Team]:
+def assemble(size: int, stop: StopRequest) -> Iterator[Team]:
     """The ranks of a run until it ends. Behind this line each of them does the same, on its share of the work."""
     if torchrun.is_launched():
         machines = torchrun.size() // torchrun.local_size()
@@ -85,7 +85,7 @@ def assemble(size: int, stop: Stop) -> Iterator[Team]:
 
 
 @contextmanager
-def _fork(size: int, stop: Stop) -> Iterator[Team]:
+def _fork(size: int, stop: StopRequest) -> Iterator[Team]:
     leader, threads, rank = os.getpid(), torch.get_num_threads(), 0
     helpers: dict[int, int] = {}
     stop.is_polled = True  # from here on a signal is only noted: raised inside of a fork, its exception would be lost
@@ -96,7 +96,7 @@ def _fork(size: int, stop: Stop) -> Iterator[Team]:
                 if process := os.fork():
                     helpers[number] = process
                     continue
-                rank, helpers, stop = number, {}, Stop()
+                rank, helpers, stop = number, {}, StopRequest()
                 for ignored in (signal.SIGINT, signal.SIGTERM):  # sent to all processes, but rank 0 decides
                     signal.signal(ignored, signal.SIG_IGN)
                 break

@@ -16,7 +16,7 @@ from torch import Tensor, distributed
 from fedpan_exp.algorithms import ServerState
 from fedpan_exp.federation.client_states import ClientState
 from fedpan_exp.system.errors import first_line
-from fedpan_exp.system.signals import Interrupted, Stop
+from fedpan_exp.system.signals import Interrupted, StopRequest
 
 T = TypeVar("T")
 Parcel = Mapping[int, ClientState | str]  # what clients remember: vectors, or the file that holds them
@@ -43,7 +43,7 @@ class Dismissed(SystemExit):
 class Team:
     """The ranks as one of them sees them. Alone, all of this comes to nothing."""
 
-    stop: Stop
+    stop: StopRequest
     rank: int = 0
     size: int = 1
     fabric: Fabric | None = None  # that all ranks share; each trains with one of its own

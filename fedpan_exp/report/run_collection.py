@@ -7,7 +7,7 @@ from fedpan_exp.report.records import read_records, to_columns
 from fedpan_exp.report.runs import Run
 from fedpan_exp.report.sweeps import Sweep, read_listings
 from fedpan_exp.system.errors import UserError
-from fedpan_exp.tracking.runs import Entry
+from fedpan_exp.tracking.runs import RunEntry
 
 WATCHED = ("status.json", "metrics.jsonl", "summary.json", "config.yaml", "partition.csv")
 
@@ -43,7 +43,7 @@ class RunCollection:
 
 
 def read_run(folder: Path) -> Run:
-    entry = Entry(folder)
+    entry = RunEntry(folder)
     lines, marks = read_records(folder / "metrics.jsonl")
     if entry.status == "unreadable":
         marks.append("status.json is missing or damaged")
@@ -78,7 +78,7 @@ def distinct(runs: Iterable[Run]) -> list[Run]:
 
 def sign(folder: Path) -> Signature:
     """The status tells of a dead process, which no file does."""
-    return (Entry(folder).status, *(_stamp(folder / name) for name in WATCHED))
+    return (RunEntry(folder).status, *(_stamp(folder / name) for name in WATCHED))
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedpan_exp.tracking.identity import NON_IDENTITY_KEYS, is_off
-from fedpan_exp.tracking.runs import Entry
+from fedpan_exp.tracking.runs import RunEntry
 
 SIGNS = {"add": "PAN+", "mul": "PAN∘"}
 # Settings of a PAN that go without saying.
@@ -21,7 +21,7 @@ VALUE = "summary/last5_acc"  # what runs are compared by unless said
 class Run:
     """A run folder, read once. Statistics take it only if it is `whole`."""
 
-    entry: Entry
+    entry: RunEntry
     columns: dict[str, np.ndarray]  # of metrics.jsonl; NaN or None where a line does not have it
     marks: tuple[str, ...] = ()  # what is wrong with its files
 

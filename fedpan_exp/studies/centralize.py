@@ -7,7 +7,7 @@ from fedpan_exp.config import Experiment
 from fedpan_exp.studies.centralized import Central, checkpoint_of, hold, make_site, train_network
 from fedpan_exp.studies.setup import accuracies
 from fedpan_exp.system.console import warn
-from fedpan_exp.system.signals import Stop
+from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import Record
 from fedpan_exp.training import Begun, EvalResult, begun
 
@@ -16,16 +16,16 @@ from fedpan_exp.training import Begun, EvalResult, begun
 class Centralize(Central):
     name: str = "centralize"
 
-    def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
+    def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
         site = make_site(experiment)
         hold(experiment, record)
         path = checkpoint_of(record)
         earlier = begun(path)
-        if earlier.records > record.position:
+        if earlier.records > record.metrics_bytes:
             warn(f"the checkpoint {path} is passed over: records that belong to it are missing")
             path.unlink()
             earlier = Begun()
-        tested = [line["global/test_acc"] for line in record.start(keep=earlier.records)]
+        tested = [line["global/test_acc"] for line in record.start(keep_bytes=earlier.records)]
         began = time.perf_counter()
 
         def note(epoch: int, loss: float, score: EvalResult) -> None:
@@ -38,5 +38,5 @@ class Centralize(Central):
         try:
             state = train_network(site, record, stop, note=note)
         finally:
-            record.summarise(accuracies(tested))
+            record.write_summary(accuracies(tested))
         record.save_weights(state)

@@ -15,7 +15,7 @@ from fedpan_exp.studies.setup import FederatedSetup, set_up
 from fedpan_exp.system.console import print_status
 from fedpan_exp.system.errors import Diverged, require
 from fedpan_exp.system.rng import rng
-from fedpan_exp.system.signals import Stop
+from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import Record
 from fedpan_exp.training import FlatParameters
 
@@ -38,7 +38,7 @@ class Comparison(Federate):
         require(own == "shared", "pan.per_client", rule, own)
         check_layers(experiment.meta_network(), self.layers)
 
-    def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
+    def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
         world = set_up(experiment)
         most = f"at most {len(world.test):,}, the test images of {experiment.dataset.name}"
         require(self.samples <= len(world.test), "study.samples", most, self.samples)
@@ -48,7 +48,7 @@ class Comparison(Federate):
         layers = self.layers or list(world.trainer.net.net.activation_modules)
         probe = ActivationProbe(world.trainer, world.test, self.samples, experiment.seed, layers)
         shares = self.compare(global_model, local_model, probe, world, record)
-        record.summarise(summary | {f"summary/{self.name}/{layer}": share for layer, share in shares.items()})
+        record.write_summary(summary | {f"summary/{self.name}/{layer}": share for layer, share in shares.items()})
 
     @abstractmethod
     def compare(
@@ -63,7 +63,7 @@ class Comparison(Federate):
 
 
 def visit(
-    experiment: Experiment, world: FederatedSetup, global_model: FlatParameters, E: int, stop: Stop
+    experiment: Experiment, world: FederatedSetup, global_model: FlatParameters, E: int, stop: StopRequest
 ) -> FlatParameters:
     """What a client drawn by the seed makes of the global model: plain local training, whatever the algorithm."""
     scene, trainer, clients = experiment.fl_scene, world.trainer, world.clients

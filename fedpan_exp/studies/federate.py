@@ -11,7 +11,7 @@ from fedpan_exp.probes import PROBES, make_probes, measure
 from fedpan_exp.studies.setup import FederatedSetup, accuracies, set_up, write_partition, write_users
 from fedpan_exp.studies.study import Study
 from fedpan_exp.system.console import print_status, progress_bar
-from fedpan_exp.system.signals import Interrupted, Stop
+from fedpan_exp.system.signals import Interrupted, StopRequest
 from fedpan_exp.tracking.record import CHECKPOINT, Record
 
 SUMMED = ("comm/up_bytes", "comm/down_bytes", "time/round_s")
@@ -21,7 +21,7 @@ SUMMED = ("comm/up_bytes", "comm/down_bytes", "time/round_s")
 class Federate(Study):
     name: str = "federate"
 
-    def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
+    def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
         run_federated(experiment, set_up(experiment), record, stop)
 
 
@@ -30,7 +30,7 @@ class Trained(NamedTuple):
     summary: dict[str, float]
 
 
-def run_federated(experiment: Experiment, world: FederatedSetup, record: Record, stop: Stop) -> Trained:
+def run_federated(experiment: Experiment, world: FederatedSetup, record: Record, stop: StopRequest) -> Trained:
     """All rounds, from the last checkpoint on; the network holds the global model afterwards."""
     scene, trainer, clients = experiment.fl_scene, world.trainer, world.clients
     probes = make_probes(experiment.probes, trainer, clients, world.test)
@@ -40,8 +40,8 @@ def run_federated(experiment: Experiment, world: FederatedSetup, record: Record,
     states = ClientStates(checkpoints.states, on_disk=scene.client_memory == "disk")
     if experiment.rerun:
         checkpoints.clear()
-    resume = checkpoints.latest(states, record.position, trainer.fabric.device)
-    records = record.start(keep=resume.records if resume else 0)
+    resume = checkpoints.latest(states, record.metrics_bytes, trainer.fabric.device)
+    records = record.start(keep_bytes=resume.records if resume else 0)
     write_users(record, world.data)
     write_partition(record, world.data, world.split, experiment.dataset.classes)
     rounds = resume.round_idx if resume else 0
@@ -75,15 +75,16 @@ def run_federated(experiment: Experiment, world: FederatedSetup, record: Record,
                 record.write(rounds, metrics)
                 records.append({"round": rounds, **metrics})
                 if checkpoints.is_due(rounds):
-                    checkpoints.save(rounds, server, states, record.position)
+                    checkpoints.save(rounds, server, states, record.metrics_bytes)
                 progress.describe(f"round {rounds}/{scene.H}  {describe(records)}")
         except Interrupted as interruption:
             if interruption.cleanly and rounds:
-                checkpoints.save(rounds, server, states, record.position)
+                checkpoints.save(rounds, server, states, record.metrics_bytes)
+                interruption.saved_round = rounds
             raise
         finally:  # a run that ends early has a summary too
             came_out = summary(records, experiment.target_acc)
-            record.summarise(came_out)
+            record.write_summary(came_out)
     trainer.net.load(server.weights, server.buffers)
     record.save_weights(trainer.net.net.state_dict())
     return Trained(server, came_out)

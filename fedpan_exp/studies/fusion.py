@@ -14,7 +14,7 @@ from fedpan_exp.studies.centralized import Central, Site, hold, make_site, train
 from fedpan_exp.system.console import progress_bar
 from fedpan_exp.system.errors import require, require_choice
 from fedpan_exp.system.rng import rng
-from fedpan_exp.system.signals import Stop
+from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import Record
 
 State = dict[str, Tensor]
@@ -42,7 +42,7 @@ class Fusion(Central):
         require_choice("study.transport", self.transport, ("hard", "entropic"))
         require(self.epsilon > 0, "study.epsilon", "above 0", self.epsilon)
 
-    def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
+    def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
         site = make_site(experiment, parts=2)
         images = len(site.clients.images)
         require(self.samples <= images, "study.samples", f"at most {images:,}, as many as there are", self.samples)
@@ -63,7 +63,7 @@ class Fusion(Central):
                 found[mu] = accuracies
                 progress.describe(f"mu {mu:g}  Avg {accuracies['avg_acc']:.2%}  OT+Avg {accuracies['ot_acc']:.2%}")
         middle = found[min(found, key=lambda mu: abs(mu - 0.5))]
-        record.summarise({"summary/avg_middle": middle["avg_acc"], "summary/ot_middle": middle["ot_acc"]})
+        record.write_summary({"summary/avg_middle": middle["avg_acc"], "summary/ot_middle": middle["ot_acc"]})
 
     def align(self, site: Site, a: State, b: State) -> State:
         """b with its neurons where a has theirs."""

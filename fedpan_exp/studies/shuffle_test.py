@@ -16,7 +16,7 @@ from fedpan_exp.studies.weights import weights_of
 from fedpan_exp.system.console import print_status, progress_bar
 from fedpan_exp.system.errors import require
 from fedpan_exp.system.rng import rng
-from fedpan_exp.system.signals import Stop
+from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import Record
 
 
@@ -35,7 +35,7 @@ class ShuffleTest(Central):
         require(in_range, "study.P_sf", "values in [0, 1]", self.P_sf)
         require(self.repeats >= 1, "study.repeats", "at least 1", self.repeats)
 
-    def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
+    def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
         site = make_site(experiment)
         spec = site.twin.permutation_spec
         given = weights_of(Path(self.weights), record.settings, site.twin) if self.weights else None
@@ -48,7 +48,7 @@ class ShuffleTest(Central):
         outputs = site.logits(state)
         right = _accuracy(outputs, site.test.y)
         print_status("trained", f"test accuracy {right:.2%} before its neurons are shuffled")
-        record.summarise({"summary/test_acc": right})
+        record.write_summary({"summary/test_acc": right})
         with progress_bar("shuffle", len(self.P_sf) * self.repeats) as progress:
             for number, P_sf in enumerate(self.P_sf, start=1):
                 accuracies, errors = [], []

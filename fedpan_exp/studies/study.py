@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from fedpan_exp.config import Experiment
-from fedpan_exp.system.signals import Stop
+from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import Record
 
 
@@ -17,5 +17,5 @@ class Study(ABC):
             experiment.meta_network()  # refuses a network that cannot be built
 
     @abstractmethod
-    def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
+    def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
         """Answer the question, into the record."""

@@ -1,4 +1,4 @@
-"""Which run is this? A name to read and a hash of the settings that matter for its numbers."""
+"""The identity of a run: a readable name, and a hash of the settings that decide its numbers."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,8 +7,8 @@ from functools import reduce
 from hashlib import blake2b
 from typing import Any
 
-# Where and how it runs and where it is written to does not change what a run is; nor do names for bundles of settings,
-# and defaults that other settings have taken over by now.
+# Settings that do not change a run's numbers: where it runs and writes, names of bundles of settings, and defaults that
+# other settings have already copied.
 NON_IDENTITY_KEYS = (
     *(
         "logger",
@@ -26,7 +26,7 @@ NON_IDENTITY_KEYS = (
     *("fidelity", "scale", "model.lr", "model.authors_lr", "dataset.authors_lr", "dataset.B", "dataset.epochs"),
 )
 
-PERIODLESS = ("ramp", "quarter", "random")  # encodings without waves
+PERIODLESS = ("ramp", "quarter", "random")  # encodings that do not use T
 
 
 def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off: bool = False) -> str:
@@ -35,15 +35,15 @@ def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off
     for name in dict.fromkeys((*NON_IDENTITY_KEYS, *irrelevant)):
         *sections, key = name.split(".")
         reduce(dict.__getitem__, sections, identity_config).pop(key)
-    unused = {"alpha": "dirichlet", "shards": "shards"}  # settings that other partitions do not look at
+    unused = {"alpha": "dirichlet", "shards": "shards"}  # setting -> the partition that uses it
     if scene := identity_config.get("fl_scene"):
         for key in (key for key, kind in unused.items() if kind not in scene["partition"]):
             scene.pop(key)
-    if not identity_config.get("probes"):  # they add records, and change none
+    if not identity_config.get("probes"):  # probes only add metrics
         identity_config.pop("probes", None)
         identity_config.pop("probe_every", None)
     if "pan" in identity_config and (pans_off or is_off(identity_config["pan"])):
-        identity_config["pan"] = "off"  # whatever A, T and mode: the same plain network
+        identity_config["pan"] = "off"  # the same plain network for any A, T and mode
     elif "pan" in identity_config and identity_config["pan"]["encoding"] in PERIODLESS:
         identity_config["pan"].pop("T")
     if isinstance(pan := identity_config.get("pan"), dict) and pan["per_client"] != "partial":
@@ -56,7 +56,7 @@ def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off
 def run_name(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off: bool = False) -> str:
     """federate-mnist-mlp-fedavg-mul0.1-alpha0.1-seed0-1a2b3c4d"""
     pan, scene = settings["pan"], settings["fl_scene"]
-    words = {
+    parts = {
         "study": settings["study"]["name"],
         "dataset": settings["dataset"]["name"],
         "model": settings["model"]["name"],
@@ -65,7 +65,7 @@ def run_name(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_o
         "fl_scene": f"alpha{scene['alpha']:g}" if "dirichlet" in scene["partition"] else scene["partition"],
         "seed": f"seed{settings['seed']}",
     }
-    shown = [word for group, word in words.items() if group not in irrelevant]
+    shown = [part for group, part in parts.items() if group not in irrelevant]
     return "-".join([*shown, run_id(settings, irrelevant, pans_off)])
 
 

@@ -1,0 +1,47 @@
+"""python -m fedpan_exp.runs: the status of every run."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from processes import SMALL, child, ended, wait_for
+
+from conftest import WILD
+
+
+@pytest.mark.slow
+def test_the_table_shows_every_status_and_retry_resumes(tmp_path):
+    """One run is done, one diverged, one was killed and is finished by --retry."""
+    program = [sys.executable, "-m", "fedpan_exp.runs"]
+
+    def list_runs(*args: str) -> subprocess.CompletedProcess:
+        return subprocess.run([*program, *args], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+
+    assert ended(child(tmp_path, *SMALL)) == 0
+    assert ended(child(tmp_path, *SMALL, *WILD, "algorithm=fedprox")) == 1
+    long = (*SMALL, "algorithm=scaffold", "fl_scene.H=400", "rerun=true")
+    process = child(tmp_path, *long)
+    wait_for(lambda: list(tmp_path.glob("runs/*scaffold*/metrics.jsonl")))
+    assert "running\tfederate-digits-mlp-scaffold" in list_runs("algorithm=scaffold").stdout
+    os.kill(process, signal.SIGKILL)
+    ended(process)
+
+    lines = dict(line.split("\t", 1) for line in list_runs().stdout.splitlines())
+    assert lines.keys() == {"done", "diverged", "interrupted"}
+    assert "12/12" in lines["done"]
+    assert "diverged in round" in lines["diverged"]
+    assert f"its process {process} on " in lines["interrupted"]
+    (run,) = json.loads(list_runs("status=interrupted", "fl_scene.K=12", "--json").stdout)
+    assert run["settings"]["algorithm"]["name"] == "scaffold"
+    retry = list_runs("--retry").stdout
+    assert retry.count("\n") == 1
+    assert retry.startswith("python -m fedpan_exp hydra.mode=RUN dataset=digits")
+    assert list_runs("status=interrupted", "fl_scene.K=12.0", "--retry", "run").returncode == 0
+    assert not list_runs("status=interrupted").stdout
+    assert list_runs("status=done", "algorithm=scaffold").stdout.startswith("done\t")
+    assert list_runs("seed=[").returncode == 0
+    assert list_runs("fl_scene.Q=1").stderr == "fedpan_exp: fl_scene.Q is not a setting of any of these runs\n"
+    assert list_runs("nowhere").stderr == "fedpan_exp: there is no folder nowhere\n"
