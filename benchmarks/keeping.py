@@ -35,7 +35,7 @@ def cost_of_keeping(*overrides: str, H: int = 20) -> Cost:
         setting, settings = config.read(cfg), yaml.safe_load(OmegaConf.to_yaml(cfg, resolve=True))
         scene, world = setting.fl_scene, set_up(setting)
         algorithm, seed = setting.algorithm, setting.seed
-        record = Record(settings, setting.logger, pans_off=setting.pans_off)
+        record = Record(settings, config.identify(setting, settings), setting.logger)
         cost = Cost(0.0, 0.0, 0.0)
         with record:
             record.start()

@@ -10,6 +10,11 @@ import pytest
 from processes import SMALL, child, ended, wait_for
 
 from conftest import WILD
+from fedpan_exp.report.run_collection import read_run
+from fedpan_exp.system.atomic_io import read_json, write_json
+from fedpan_exp.tracking.runs import RunEntry
+
+DOCTOR = ("study=doctor", "dataset=digits", "model.width=16")
 
 
 @pytest.mark.slow
@@ -45,3 +50,22 @@ def test_the_table_shows_every_status_and_retry_resumes(tmp_path):
     assert list_runs("seed=[").returncode == 0
     assert list_runs("fl_scene.Q=1").stderr == "fedpan_exp: fl_scene.Q is not a setting of any of these runs\n"
     assert list_runs("nowhere").stderr == "fedpan_exp: there is no folder nowhere\n"
+
+
+@pytest.mark.parametrize(("pan", "recorded"), [("pan.T=8", "off"), ("pan=off", "off"), ("pan.T=1", "on")])
+def test_a_run_records_whether_pans_are_off(command, pan, recorded):
+    """T=8 has no effect at width 16. The name of the folder does not matter."""
+    (folder,) = command(*DOCTOR, pan).runs
+    assert read_json(folder / "status.json")["pans"] == recorded
+    renamed = folder.rename(folder.with_name("a-run"))
+    assert RunEntry(renamed).pans_off == (recorded == "off")
+    assert read_run(renamed).is_off == (recorded == "off")
+
+
+@pytest.mark.parametrize(("pan", "is_off"), [("pan=off", True), ("pan.A=0", True), ("pan=add", False)])
+def test_a_run_of_an_older_version_has_pans_off_by_mode_or_A(command, pan, is_off):
+    (folder,) = command(*DOCTOR, pan).runs
+    status = read_json(folder / "status.json")
+    del status["pans"]
+    write_json(folder / "status.json", status)
+    assert RunEntry(folder).pans_off == is_off

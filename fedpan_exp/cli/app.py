@@ -132,8 +132,8 @@ def run(cfg: "DictConfig") -> float | None:
         if torchrun.rank():
             run_worker(experiment, settings)
             return None
-        irrelevant, overrides = experiment.study.irrelevant, hydra.overrides.task
-        record = Record(settings, experiment.logger, irrelevant, overrides, draw, experiment.pans_off)
+        identity = config.identify(experiment, settings)
+        record = Record(settings, identity, experiment.logger, hydra.overrides.task, draw)
         if hydra.mode == RunMode.RUN:
             return run_study(experiment, record)
         return run_sweep_job(experiment, record)
@@ -166,12 +166,13 @@ def run_study(experiment: "Experiment", record: "Record") -> float | None:
 
 def run_worker(experiment: "Experiment", settings: dict[str, Any]) -> None:
     """Run as a torchrun process other than rank 0: the same work, but its records are discarded."""
+    from fedpan_exp import config
     from fedpan_exp.system.signals import graceful_shutdown
     from fedpan_exp.tracking.logger import LoggerSettings
     from fedpan_exp.tracking.record import Record
 
     with TemporaryDirectory() as folder, graceful_shutdown() as stop:
-        record = Record({**settings, "runs": folder}, LoggerSettings(), experiment.study.irrelevant)
+        record = Record({**settings, "runs": folder}, config.identify(experiment, settings), LoggerSettings())
         experiment.study.run(experiment, record, stop)
 
 

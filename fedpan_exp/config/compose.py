@@ -14,6 +14,7 @@ from fedpan_exp.config.sweep_file import shared_settings
 from fedpan_exp.models import MODELS
 from fedpan_exp.system.errors import ConfigError, hint
 from fedpan_exp.system.paths import CONF, SWEEPS
+from fedpan_exp.tracking.identity import RunIdentity
 
 VARIANTS = {"paper": "canonical", "authors": "authors"}
 
@@ -41,6 +42,11 @@ def read(cfg: DictConfig) -> Experiment:
     _reject_unknown(cfg, experiment)
     experiment.study.check(experiment)
     return experiment
+
+
+def identify(experiment: Experiment, settings: Mapping[str, Any]) -> RunIdentity:
+    """Return the identity of an experiment's run; `settings` are the same experiment as nested dicts."""
+    return RunIdentity.of(settings, experiment.study.irrelevant, experiment.pans_off)
 
 
 def experiment(*overrides: str) -> Experiment:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedpan_exp.tracking.identity import NON_IDENTITY_KEYS, is_off
+from fedpan_exp.tracking.identity import NON_IDENTITY_KEYS
 from fedpan_exp.tracking.runs import RunEntry
 
 SIGNS = {"add": "PAN+", "mul": "PAN∘"}
@@ -67,8 +67,7 @@ class Run:
 
     @property
     def is_off(self) -> bool:
-        """A run's name says off also where an encoding is neutral on every layer."""
-        return "-off-" in self.name or is_off({"mode": "off", "A": 0, "T": 1, **self._pan})
+        return self.entry.pans_off
 
     @cached_property
     def pan(self) -> str:

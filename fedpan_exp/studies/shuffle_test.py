@@ -38,7 +38,7 @@ class ShuffleTest(Central):
     def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
         site = make_site(experiment)
         spec = site.twin.permutation_spec
-        given = weights_of(Path(self.weights), record.settings, site.twin) if self.weights else None
+        given = weights_of(Path(self.weights), record, site.twin) if self.weights else None
         hold(experiment, record)
         record.start()
         state = given or train_network(site, record, stop)

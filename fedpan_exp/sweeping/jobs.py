@@ -124,5 +124,5 @@ def _job(overrides: list[str]) -> Job:
     cfg = compose("config", overrides)
     experiment = config.read(cfg)
     settings: Any = OmegaConf.to_container(cfg, resolve=True)
-    irrelevant, pans_off = experiment.study.irrelevant, experiment.pans_off
-    return Job(overrides, experiment, Record(settings, experiment.logger, irrelevant, pans_off=pans_off))
+    record = Record(settings, config.identify(experiment, settings), experiment.logger)
+    return Job(overrides, experiment, record)

@@ -3,9 +3,10 @@
 import json
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from functools import reduce
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Self
 
 # Settings that do not change a run's numbers: where it runs and writes, names of bundles of settings, and defaults that
 # other settings have already copied.
@@ -29,8 +30,29 @@ NON_IDENTITY_KEYS = (
 PERIODLESS = ("ramp", "quarter", "random")  # encodings that do not use T
 
 
-def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off: bool = False) -> str:
-    """The same setting gives the same id, however it was launched. `pans_off`: so the network says, whatever T."""
+@dataclass(frozen=True)
+class RunIdentity:
+    """What distinguishes a run from others, decided once, before its folder exists."""
+
+    name: str
+    group: str  # shared by the seeds of one setting
+    id: str
+    pans_off: bool  # whether no position encoding of the network has an effect
+    irrelevant: tuple[str, ...]  # groups and settings that do not change the results of the study
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any], irrelevant: Sequence[str], pans_off: bool) -> Self:
+        return cls(
+            name=run_name(settings, irrelevant, pans_off),
+            group=run_name(settings, (*irrelevant, "seed"), pans_off),
+            id=run_id(settings, irrelevant, pans_off),
+            pans_off=pans_off,
+            irrelevant=tuple(irrelevant),
+        )
+
+
+def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off: bool | None = None) -> str:
+    """Hash the settings that decide the numbers of a run. `pans_off` None: unknown, decided by mode and A."""
     identity_config = deepcopy(dict(settings))
     for name in dict.fromkeys((*NON_IDENTITY_KEYS, *irrelevant)):
         *sections, key = name.split(".")
@@ -42,7 +64,7 @@ def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off
     if not identity_config.get("probes"):  # probes only add metrics
         identity_config.pop("probes", None)
         identity_config.pop("probe_every", None)
-    if "pan" in identity_config and (pans_off or is_off(identity_config["pan"])):
+    if "pan" in identity_config and (is_off(identity_config["pan"]) if pans_off is None else pans_off):
         identity_config["pan"] = "off"  # the same plain network for any A, T and mode
     elif "pan" in identity_config and identity_config["pan"]["encoding"] in PERIODLESS:
         identity_config["pan"].pop("T")
@@ -53,7 +75,7 @@ def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off
     return blake2b(json.dumps(identity_config, sort_keys=True).encode(), digest_size=4).hexdigest()
 
 
-def run_name(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off: bool = False) -> str:
+def run_name(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off: bool | None = None) -> str:
     """federate-mnist-mlp-fedavg-mul0.1-alpha0.1-seed0-1a2b3c4d"""
     pan, scene = settings["pan"], settings["fl_scene"]
     parts = {
@@ -61,7 +83,7 @@ def run_name(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_o
         "dataset": settings["dataset"]["name"],
         "model": settings["model"]["name"],
         "algorithm": settings["algorithm"]["name"],
-        "pan": "off" if pans_off or is_off(pan) else f"{pan['mode']}{pan['A']:g}",
+        "pan": "off" if (is_off(pan) if pans_off is None else pans_off) else f"{pan['mode']}{pan['A']:g}",
         "fl_scene": f"alpha{scene['alpha']:g}" if "dirichlet" in scene["partition"] else scene["partition"],
         "seed": f"seed{settings['seed']}",
     }
@@ -70,4 +92,5 @@ def run_name(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_o
 
 
 def is_off(pan: Mapping[str, Any]) -> bool:
-    return pan["mode"] == "off" or pan["A"] == 0
+    """Whether mode or A switch PANs off. `Experiment.pans_off` also knows the network, and is what runs record."""
+    return pan.get("mode", "off") == "off" or pan.get("A", 0) == 0

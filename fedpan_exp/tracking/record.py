@@ -26,7 +26,7 @@ from fedpan_exp.system.atomic_io import (
 )
 from fedpan_exp.system.console import warn
 from fedpan_exp.system.errors import ConfigError, Diverged, first_line
-from fedpan_exp.tracking.identity import is_off, run_id, run_name
+from fedpan_exp.tracking.identity import RunIdentity
 from fedpan_exp.tracking.lock import RunLocked, lock_of, lock_owner
 from fedpan_exp.tracking.logger import LoggerSettings
 from fedpan_exp.tracking.logs import MetricLogger, RunInfo
@@ -43,31 +43,32 @@ class Record:
     def __init__(
         self,
         settings: dict[str, Any],
+        identity: RunIdentity,
         logger: LoggerSettings,
-        irrelevant: Sequence[str] = (),
         command: Sequence[str] = (),
         draw: Callable[[Path], object] = lambda folder: None,
-        pans_off: bool = False,
     ):
-        self.settings, self._logger = settings, logger
-        self.pans_off = pans_off or is_off(settings["pan"])
-        self.name = run_name(settings, irrelevant, pans_off)
-        self.group = run_name(settings, (*irrelevant, "seed"), pans_off)  # shared by the seeds of one setting
-        self.folder = Path(settings["runs"]) / self.name
+        self.settings, self.identity, self._logger = settings, identity, logger
+        self.folder = Path(settings["runs"]) / identity.name
         self._draw = draw
         self._lock = lock_of(self.folder)
         self._loggers: list[MetricLogger] = []
         self._summary: dict[str, Any] = {}
         self._last_heartbeat = time.monotonic()
         self._origin = {  # collected at the start: the checkout may change during the run
-            "irrelevant": list(irrelevant),
-            "id": run_id(settings, irrelevant, pans_off),
+            "irrelevant": list(identity.irrelevant),
+            "id": identity.id,
+            "pans": "off" if identity.pans_off else "on",
             "seed": settings["seed"],
             "command": list(command),
             "started": _now(),
             "process": os.getpid(),
             **provenance(),
         }
+
+    @property
+    def name(self) -> str:
+        return self.identity.name
 
     @property
     def status(self) -> str | None:
@@ -118,9 +119,9 @@ class Record:
             records.unlink(missing_ok=True)
         write_text(self.folder / "config.yaml", yaml.safe_dump(self.settings, sort_keys=False))
         earlier = read_lines(records) if keep_bytes else []
-        self._loggers = self._logger.open(
-            RunInfo(self.name, self._origin["id"], self.group, self.folder, self.settings, self.pans_off, bool(earlier))
-        )
+        run, is_resumed = self.identity, bool(earlier)
+        info = RunInfo(run.name, run.id, run.group, self.folder, self.settings, run.pans_off, is_resumed)
+        self._loggers = self._logger.open(info)
         for line in earlier:
             self._log(line["round"], {name: value for name, value in line.items() if name != "round"})
         return earlier

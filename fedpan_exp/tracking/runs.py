@@ -13,6 +13,7 @@ import yaml
 
 from fedpan_exp.system.atomic_io import read_json
 from fedpan_exp.system.errors import ConfigError
+from fedpan_exp.tracking.identity import is_off
 from fedpan_exp.tracking.lock import is_locked
 
 UNFINISHED = ("interrupted", "failed")
@@ -69,6 +70,14 @@ class RunEntry:
     @cached_property
     def summary(self) -> dict[str, Any]:
         return read_json(self.folder / "summary.json")
+
+    @property
+    def pans_off(self) -> bool:
+        """Whether PANs are off, as recorded. Runs of older versions did not record it: mode and A decide."""
+        if "pans" in self.status_file:
+            return self.status_file["pans"] == "off"
+        pan = self.settings.get("pan") if isinstance(self.settings, dict) else None
+        return is_off(pan if isinstance(pan, dict) else {})
 
     def setting(self, name: str) -> Any:
         """Look up a setting such as fl_scene.alpha, the option of a group such as algorithm, or `status`."""
