@@ -26,7 +26,6 @@ examples:
   python -m fedpan_exp.runs runs --json                  as JSON
 """
 INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
-FEDERATED = ("federate", "shuffle_federate", "divergence", "matching", "preference")  # studies of H rounds
 STYLES = {"done": "green", "running": "cyan", "interrupted": "yellow", "failed": "red", "diverged": "magenta"}
 
 
@@ -108,16 +107,9 @@ def run_forwarding_signals(command: list[str]) -> int:
 
 def row(entry: RunEntry) -> tuple[str, str, str, str, str]:
     accuracy = entry.summary.get("summary/last5_acc")
-    rounds = f"{entry.rounds}{planned(entry)}" if entry.rounds else ""
+    total = f"/{entry.total_rounds}" if entry.total_rounds else ""
+    rounds = f"{entry.rounds}{total}" if entry.rounds else ""
     return entry.status, entry.name, rounds, "" if accuracy is None else f"{accuracy:.2%}", entry.reason
-
-
-def planned(entry: RunEntry) -> str:
-    """The rounds or epochs a run will have; other studies count measurements."""
-    study = entry.settings.get("study", {})
-    if study.get("name") in FEDERATED:
-        return f"/{entry.settings['fl_scene']['H']}"
-    return f"/{study['epochs']}" if study.get("name") == "centralize" else ""
 
 
 def print_table(runs: list[RunEntry]) -> None:

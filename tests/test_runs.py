@@ -9,8 +9,10 @@ import sys
 import pytest
 from processes import SMALL, child, ended, wait_for
 
-from conftest import WILD
+from conftest import WILD, experiment
+from fedpan_exp import runs
 from fedpan_exp.report.run_collection import read_run
+from fedpan_exp.studies import STUDIES
 from fedpan_exp.system.atomic_io import read_json, write_json
 from fedpan_exp.tracking.runs import RunEntry
 
@@ -69,3 +71,21 @@ def test_a_run_of_an_older_version_has_pans_off_by_mode_or_A(command, pan, is_of
     del status["pans"]
     write_json(folder / "status.json", status)
     assert RunEntry(folder).pans_off == is_off
+
+
+def test_a_study_says_how_many_rounds_it_records():
+    studies = {name: experiment(f"study={name}", "fl_scene.H=7", "dataset.epochs=9") for name in STUDIES}
+    totals = {name: made.study.total_rounds(made) for name, made in studies.items()}
+    federated = ("federate", "shuffle_federate", "divergence", "matching", "preference")
+    expected = dict.fromkeys(STUDIES) | dict.fromkeys(federated, 7) | {"centralize": 9}
+    assert totals == expected
+
+
+def test_the_table_shows_the_total_rounds_as_recorded(command):
+    (folder,) = command("scale=smoke", "model.width=16", "fl_scene.H=3").runs
+    status = read_json(folder / "status.json")
+    assert status["total_rounds"] == 3
+    assert runs.row(RunEntry(folder))[2] == "3/3"
+    del status["total_rounds"]  # as older versions did
+    write_json(folder / "status.json", status)
+    assert runs.row(RunEntry(folder))[2] == "3"

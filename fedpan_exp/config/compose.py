@@ -46,7 +46,8 @@ def read(cfg: DictConfig) -> Experiment:
 
 def identify(experiment: Experiment, settings: Mapping[str, Any]) -> RunIdentity:
     """Return the identity of an experiment's run; `settings` are the same experiment as nested dicts."""
-    return RunIdentity.of(settings, experiment.study.irrelevant, experiment.pans_off)
+    study = experiment.study
+    return RunIdentity.of(settings, study.irrelevant, experiment.pans_off, study.total_rounds(experiment))
 
 
 def experiment(*overrides: str) -> Experiment:

@@ -16,6 +16,9 @@ from fedpan_exp.training import Begun, EvalResult, begun
 class Centralize(Central):
     name: str = "centralize"
 
+    def total_rounds(self, experiment: Experiment) -> int:
+        return self.epochs
+
     def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
         site = make_site(experiment)
         hold(experiment, record)

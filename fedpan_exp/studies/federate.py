@@ -21,6 +21,9 @@ SUMMED = ("comm/up_bytes", "comm/down_bytes", "time/round_s")
 class Federate(Study):
     name: str = "federate"
 
+    def total_rounds(self, experiment: Experiment) -> int:
+        return experiment.fl_scene.H
+
     def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
         run_federated(experiment, set_up(experiment), record, stop)
 

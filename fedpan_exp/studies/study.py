@@ -16,6 +16,10 @@ class Study(ABC):
         if "model" not in self.irrelevant:
             experiment.meta_network()  # refuses a network that cannot be built
 
+    def total_rounds(self, experiment: Experiment) -> int | None:
+        """Return how many rounds or epochs a run records; None if its records are other measurements."""
+        return None
+
     @abstractmethod
     def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
         """Answer the question, into the record."""

@@ -32,22 +32,26 @@ PERIODLESS = ("ramp", "quarter", "random")  # encodings that do not use T
 
 @dataclass(frozen=True)
 class RunIdentity:
-    """What distinguishes a run from others, decided once, before its folder exists."""
+    """Name, id and other properties of a run, decided once, before its folder exists."""
 
     name: str
     group: str  # shared by the seeds of one setting
     id: str
     pans_off: bool  # whether no position encoding of the network has an effect
     irrelevant: tuple[str, ...]  # groups and settings that do not change the results of the study
+    total_rounds: int | None  # rounds or epochs that the run will record; None: it records other measurements
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any], irrelevant: Sequence[str], pans_off: bool) -> Self:
+    def of(
+        cls, settings: Mapping[str, Any], irrelevant: Sequence[str], pans_off: bool, total_rounds: int | None
+    ) -> Self:
         return cls(
             name=run_name(settings, irrelevant, pans_off),
             group=run_name(settings, (*irrelevant, "seed"), pans_off),
             id=run_id(settings, irrelevant, pans_off),
             pans_off=pans_off,
             irrelevant=tuple(irrelevant),
+            total_rounds=total_rounds,
         )
 
 

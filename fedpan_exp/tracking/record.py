@@ -59,6 +59,7 @@ class Record:
             "irrelevant": list(identity.irrelevant),
             "id": identity.id,
             "pans": "off" if identity.pans_off else "on",
+            "total_rounds": identity.total_rounds,
             "seed": settings["seed"],
             "command": list(command),
             "started": _now(),

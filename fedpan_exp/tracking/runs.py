@@ -60,6 +60,11 @@ class RunEntry:
         except (OSError, ValueError, KeyError):
             return 0
 
+    @property
+    def total_rounds(self) -> int | None:
+        """The rounds or epochs of the whole run; None for other measurements, and for runs of older versions."""
+        return self.status_file.get("total_rounds")
+
     @cached_property
     def settings(self) -> dict[str, Any]:
         try:
