@@ -275,3 +275,69 @@ def test_it_runs_as_a_module_and_as_a_script(tmp_path):
         assert ended.returncode == 1
         assert ended.stderr == "fedpan_exp: pan.A must be at least 0, got -1.0\n"
         assert not list(tmp_path.iterdir())
+
+
+def chosen(out: str) -> list[str]:
+    """The lines that show which settings a group or a sweep chose, one per run."""
+    return [line.removeprefix("  chosen    ") for line in out.splitlines() if line.startswith("  chosen ")]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "line"),
+    [
+        (("algorithm=scaffold", "dataset=digits"), "training.momentum=0 by algorithm=scaffold"),
+        (("dataset=cifar10",), "model=vgg11 by dataset=cifar10"),
+        (
+            ("dataset=cifar10", "algorithm=scaffold"),
+            "training.momentum=0 by algorithm=scaffold   model=vgg11 by dataset=cifar10",
+        ),
+        (("dataset=femnist",), "fl_scene=natural by dataset=femnist"),
+        (
+            ("scale=smoke", "fl_scene.E=3"),
+            "dataset=digits fl_scene.K=10 fl_scene.R=0.5 fl_scene.H=2 by scale=smoke",
+        ),
+        (("scale=laptop", "sweeps=alpha", "hydra.mode=RUN"), "fl_scene.H=50 fl_scene.E=2 by scale=laptop"),
+        (("sweeps=alpha", "hydra.mode=RUN"), "fl_scene.H=200 by sweeps=alpha"),
+        (
+            ("fidelity=authors", "dataset=cifar10", "model=vgg11", "training.clip=1"),
+            "pan.placement=authors model.lr=0.03 training.weight_decay=1e-05 training.warmup=rounds "
+            "fl_scene.local_test=0.2 fl_scene.small_clients=drop eval_every=0.05 by fidelity=authors",
+        ),
+    ],
+)
+def test_a_run_shows_which_group_chose_a_setting(command, overrides, line):
+    ended = command("study=doctor", *overrides)
+    assert ended.code == 0, ended.err
+    assert chosen(ended.out) == [line]
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        (),
+        ("dataset=cifar10", "model=vgg9"),
+        ("algorithm=scaffold", "training.momentum=0"),
+        ("algorithm=scaffold", "training={momentum:0.0}"),
+        ("dataset=mnist", "fl_scene=cross_silo", "model.lr=0.1", "logger=[csv,tensorboard]"),
+    ],
+)
+def test_a_run_shows_no_choice_that_the_user_made(command, overrides):
+    ended = command("study=doctor", *overrides)
+    assert ended.code == 0, ended.err
+    assert chosen(ended.out) == []
+
+
+def test_a_job_shows_what_its_sweep_chose(command):
+    ended = command("study=doctor", "sweeps=alpha", "dataset=digits", "fl_scene.alpha=1")
+    assert ended.code == 0, ended.err
+    assert chosen(ended.out) == [f"pan={pan} fl_scene.H=200 by sweeps=alpha" for pan in ("off", "mul")]
+    typed = command("-m", "study=doctor", "dataset=digits", "pan=off,add")
+    assert typed.code == 0, typed.err
+    assert chosen(typed.out) == []
+
+
+def test_a_study_shows_the_settings_it_chose(command):
+    probes = "probes=[divergence,gradient_variance] by study=divergence"
+    ended = command("study=divergence", "dataset=digits", *SMALL[1:], "fl_scene.H=1", "fl_scene.E=1", "fl_scene.K=10")
+    assert ended.code == 0, ended.err
+    assert chosen(ended.out) == [probes]

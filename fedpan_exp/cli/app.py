@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from fedpan_exp.config import Experiment
+    from fedpan_exp.config.choices import Choice
     from fedpan_exp.sweeping.progress import SweepProgress
     from fedpan_exp.tracking.record import Record
 
@@ -54,11 +55,11 @@ def compose_and_run(args: list[str]) -> None:
         console.quiet = error_console.quiet = torchrun.rank() > 0
     try:
         if {arg for arg in args if arg.startswith("-")} - {"-m", "--multirun"}:
-            launch([args])  # Hydra's other flags only print information
+            launch([args], args)  # Hydra's other flags only print information
         elif any(arg.startswith(("-", "sweeps=", "hydra.mode=")) or arg.lower() in PLAN_OVERRIDES for arg in args):
             sweep(args, expand(args))
         else:
-            launch([args])
+            launch([args], args)
     except (*HYDRA_ERRORS, ValueError) as error:
         if not isinstance(error, HYDRA_ERRORS) and not str(error).startswith(NOTHING_CHOSEN):
             raise
@@ -92,34 +93,41 @@ def sweep(args: list[str], commands: list[list[str]]) -> None:
     sweep_progress = SweepProgress(jobs.jobs) if jobs and jobs.is_local else None
     try:
         with skip_hydra_check(), show_finished_runs(jobs.jobs) if jobs and not jobs.is_local else nullcontext():
-            launch(commands)
+            launch(commands, args)
     finally:
         summary.print_summary(jobs, args) if jobs else summary.print_search_result(args)
 
 
-def launch(commands: list[list[str]]) -> None:
-    """Run each command with Hydra. A command that fails does not stop the others; its error is raised at the end."""
+def launch(commands: list[list[str]], args: list[str]) -> None:
+    """Run each command with Hydra; `args` is what the user typed.
+
+    A command that fails does not stop the others; its error is raised at the end.
+    """
     import hydra
+
+    def job(cfg: "DictConfig") -> float | None:
+        return run(cfg, args)
 
     failure: Exception | None = None
     for command in commands:
         flags = [arg for arg in command if arg in ("-m", "--multirun")]  # Hydra accepts them only at the start
         sys.argv[1:] = [*flags[:1], *(arg for arg in command if arg not in flags)]
         try:
-            hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(run)()
+            hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(job)()
         except Exception as error:
             failure = failure or error
     if failure:
         raise failure
 
 
-def run(cfg: "DictConfig") -> float | None:
+def run(cfg: "DictConfig", args: list[str]) -> float | None:
     """Run one experiment as a Hydra job; return its last-five accuracy, for sweepers that search."""
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
     from omegaconf import OmegaConf
 
     from fedpan_exp import config
+    from fedpan_exp.config.choices import find_choices
     from fedpan_exp.report.run_plots import draw
     from fedpan_exp.tracking.record import Record
 
@@ -134,9 +142,10 @@ def run(cfg: "DictConfig") -> float | None:
             return None
         identity = config.identify(experiment, settings)
         record = Record(settings, identity, experiment.logger, hydra.overrides.task, draw)
+        choices = find_choices(cfg, hydra, args)
         if hydra.mode == RunMode.RUN:
-            return run_study(experiment, record)
-        return run_sweep_job(experiment, record)
+            return run_study(experiment, record, choices)
+        return run_sweep_job(experiment, record, choices)
     except UserError as error:
         report(error)
         if hydra.mode == RunMode.RUN:
@@ -144,12 +153,12 @@ def run(cfg: "DictConfig") -> float | None:
         raise  # the sweep continues, and ends with an error
 
 
-def run_study(experiment: "Experiment", record: "Record") -> float | None:
+def run_study(experiment: "Experiment", record: "Record", choices: "list[Choice]") -> float | None:
     from fedpan_exp.cli.run_output import print_results, print_settings
     from fedpan_exp.system.signals import graceful_shutdown
     from fedpan_exp.tracking.record import FINISHED
 
-    print_settings(record)
+    print_settings(record, choices)
     if record.status in FINISHED and not experiment.rerun:
         return print_results(record, earlier=True)
     with graceful_shutdown() as stop:
@@ -176,7 +185,7 @@ def run_worker(experiment: "Experiment", settings: dict[str, Any]) -> None:
         experiment.study.run(experiment, record, stop)
 
 
-def run_sweep_job(experiment: "Experiment", record: "Record") -> float | None:
+def run_sweep_job(experiment: "Experiment", record: "Record", choices: "list[Choice]") -> float | None:
     """Run a job unless its experiment is finished already, or another process works on it."""
     from fedpan_exp.cli.run_output import print_finished
     from fedpan_exp.system.signals import Interrupted
@@ -187,7 +196,7 @@ def run_sweep_job(experiment: "Experiment", record: "Record") -> float | None:
     if record.status in FINISHED and not (experiment.rerun and is_new):
         return print_finished(record)
     try:
-        last5 = run_study(experiment, record)
+        last5 = run_study(experiment, record, choices)
     except RunLocked as locked:
         report(UserError(f"skipped: {locked}"))
         return None

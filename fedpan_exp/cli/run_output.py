@@ -1,9 +1,11 @@
 """Output at the start and the end of a run: its settings, its results, its folder."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.table import Table
 
+from fedpan_exp.config.choices import Choice
 from fedpan_exp.system.atomic_io import read_json
 from fedpan_exp.system.console import clock, console, print_status
 from fedpan_exp.system.errors import Diverged
@@ -26,8 +28,8 @@ SHOWN = {  # key of the summary -> label and format
 }
 
 
-def print_settings(record: Record) -> None:
-    """Print the settings, one line per group."""
+def print_settings(record: Record, choices: Sequence[Choice]) -> None:
+    """Print the settings, one line per group, and which of them another group or a sweep chose."""
     console.print(f"[bold]{record.name}[/bold]")
     ungrouped = {}
     for group, values in record.settings.items():
@@ -37,6 +39,11 @@ def print_settings(record: Record) -> None:
         else:
             ungrouped[group] = values
     print_status("other", "  ".join(f"{key}={_short(value)}" for key, value in ungrouped.items()))
+    if choices:
+        by_chooser: dict[str, list[str]] = {}
+        for choice in choices:
+            by_chooser.setdefault(choice.chosen_by, []).append(f"{choice.setting}={_short(choice.value)}")
+        print_status("chosen", "   ".join(f"{' '.join(chosen)} by {by}" for by, chosen in by_chooser.items()))
     console.print()
 
 
