@@ -34,7 +34,7 @@ def cost_of_keeping(*overrides: str, H: int = 20) -> Cost:
         cfg = compose("config", [*words, f"runs={folder}", "checkpoint.seconds=1e9"])
         setting, settings = config.read(cfg), yaml.safe_load(OmegaConf.to_yaml(cfg, resolve=True))
         task = make_task(setting, set_up(setting))
-        record = Record(settings, setting.logger, pans_off=setting.pans_off)
+        record = Record(settings, config.identify(setting, settings), setting.logger)
         cost = Cost(0.0, 0.0, 0.0)
         with record:
             record.start()
@@ -47,6 +47,6 @@ def cost_of_keeping(*overrides: str, H: int = 20) -> Cost:
                 cost.records += time.perf_counter() - began
                 began = time.perf_counter()
                 if checkpoints.is_due(this.index):
-                    checkpoints.save(this.index, this.server, states, record.position)
+                    checkpoints.save(this.index, this.server, states, record.metrics_bytes)
                 cost.checkpoints += time.perf_counter() - began
         return cost

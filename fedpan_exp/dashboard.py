@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedpan_exp.system.atomic_io import write_text
-from fedpan_exp.system.console import console, errors
+from fedpan_exp.system.console import console, error_console
 from fedpan_exp.system.errors import UserError, first_line
 from fedpan_exp.tracking.wandb_settings import has_key
 
@@ -52,7 +52,7 @@ def main() -> None:
     try:
         run(args.entity, args.project, args.name, args.dry_run)
     except UserError as error:
-        errors.print(f"fedpan_exp: {error}", markup=False)
+        error_console.print(f"fedpan_exp: {error}", markup=False)
         raise SystemExit(1) from None
 
 

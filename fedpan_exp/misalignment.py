@@ -14,11 +14,11 @@ from rich.table import Table
 
 from fedpan_exp.alignment.misalignment import Reading, misplaced_ratio, read
 from fedpan_exp.report.misalignment import Panel, draw
-from fedpan_exp.system.console import console, errors
+from fedpan_exp.system.console import console, error_console
 from fedpan_exp.system.errors import UserError
 from fedpan_exp.system.rng import numpy_rng, rng
 from fedpan_exp.tracking.identity import run_id
-from fedpan_exp.tracking.runs import Entry, entries
+from fedpan_exp.tracking.runs import RunEntry, find_runs
 
 EXAMPLES = """\
 It needs study=shuffle_federate runs with several N_sf on nearly i.i.d. data, and study=federate runs that differ from
@@ -75,13 +75,13 @@ def main() -> None:
     try:
         if not folder.is_dir():
             raise UserError(f"there is no folder {folder}")
-        show(scales(entries([folder])), folder)
+        show(scales(find_runs([folder])), folder)
     except UserError as error:
-        errors.print(f"fedpan_exp: {error}", markup=False)
+        error_console.print(f"fedpan_exp: {error}", markup=False)
         raise SystemExit(1) from None
 
 
-def scales(runs: Iterable[Entry]) -> list[Scale]:
+def scales(runs: Iterable[RunEntry]) -> list[Scale]:
     """Group finished federated runs into scales; a scale needs a curve of at least two points."""
     plain: dict[str, dict[float, BySeed]] = defaultdict(lambda: defaultdict(dict))
     shuffled: dict[tuple[str, float, float], dict[float, BySeed]] = defaultdict(lambda: defaultdict(dict))

@@ -1,4 +1,4 @@
-"""python -m fedpan_exp.runs: the table of runs, and what it takes to finish them."""
+"""python -m fedpan_exp.runs: a table of runs, and the commands that finish them."""
 
 import argparse
 import json
@@ -11,129 +11,121 @@ from pathlib import Path
 
 from rich.table import Table
 
-from fedpan_exp.system.console import clock, console, errors
+from fedpan_exp.system.console import clock, console, error_console
 from fedpan_exp.system.errors import UserError
-from fedpan_exp.tracking.runs import UNFINISHED, Entry, entries
+from fedpan_exp.tracking.runs import UNFINISHED, RunEntry, find_runs
 
 EXAMPLES = """\
 examples:
   python -m fedpan_exp.runs                              the runs in runs/
   python -m fedpan_exp.runs runs algorithm=scaffold pan.A=0.1 seed=0
-  python -m fedpan_exp.runs runs --sweep alpha           a sweep's: done, running, failed, missing
+  python -m fedpan_exp.runs runs --sweep alpha           those of a sweep: done, running, failed, missing
   python -m fedpan_exp.runs runs status=failed           what failed, and why
-  python -m fedpan_exp.runs runs --retry                 the commands that would finish what is not
-  python -m fedpan_exp.runs runs --retry run             run them, one after another
-  python -m fedpan_exp.runs runs --json                  for programs
+  python -m fedpan_exp.runs runs --retry                 the commands that finish unfinished runs
+  python -m fedpan_exp.runs runs --retry run             run these commands, one after another
+  python -m fedpan_exp.runs runs --json                  as JSON
 """
 INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
-FEDERATED = ("federate", "shuffle_federate", "divergence", "matching", "preference")  # studies of H rounds
 STYLES = {"done": "green", "running": "cyan", "interrupted": "yellow", "failed": "red", "diverged": "magenta"}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m fedpan_exp.runs",
-        description="Runs by status: done, running, interrupted, failed or diverged.",
+        description="List runs by status: done, running, interrupted, failed or diverged.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("words", nargs="*", metavar="folder | setting=value", help="where to look; which runs to show")
-    parser.add_argument("--sweep", metavar="NAME", help="the runs this sweep covers, also those that are missing")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("args", nargs="*", metavar="folder | setting=value", help="folders of runs; which runs to show")
+    parser.add_argument("--sweep", metavar="NAME", help="show the runs that this sweep covers, including missing ones")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
         "--retry",
         nargs="?",
         const="print",
         choices=("print", "run"),
-        help="print, or run, what finishes the unfinished",
+        help="print, or run, the commands that finish unfinished runs",
     )
-    words = parser.parse_args()
+    args = parser.parse_args()
     try:
-        filters = [word for word in words.words if "=" in word]
-        folders = [Path(word) for word in words.words if "=" not in word] or [Path("runs")]
+        filters = [arg for arg in args.args if "=" in arg]
+        folders = [Path(arg) for arg in args.args if "=" not in arg] or [Path("runs")]
         for folder in folders:
             if not folder.is_dir():
                 raise UserError(f"there is no folder {folder}")
-        found = entries(folders, filters, words.sweep)
-        if not found:
-            errors.print(f"no such runs in {', '.join(map(str, folders))}", markup=False)
-        raise SystemExit(answer(found, words.json, words.retry))
+        runs = find_runs(folders, filters, args.sweep)
+        if not runs:
+            error_console.print(f"no matching runs in {', '.join(map(str, folders))}", markup=False)
+        raise SystemExit(show(runs, args.json, args.retry))
     except UserError as error:
-        errors.print(f"fedpan_exp: {error}", markup=False)
+        error_console.print(f"fedpan_exp: {error}", markup=False)
         raise SystemExit(1) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
 
 
-def answer(found: list[Entry], as_json: bool, retry: str | None) -> int:
+def show(runs: list[RunEntry], as_json: bool, retry: str | None) -> int:
     if retry:
-        return finish([entry for entry in found if entry.status in UNFINISHED], run=retry == "run")
+        return finish([run for run in runs if run.status in UNFINISHED], run=retry == "run")
     if as_json:
-        json.dump([describe(entry) for entry in found], sys.stdout, indent=2)
+        json.dump([describe(run) for run in runs], sys.stdout, indent=2)
         print()
     elif console.is_terminal:
-        show(found)
+        print_table(runs)
     else:
-        for entry in found:
-            print("\t".join(map(str, row(entry))))
+        for run in runs:
+            print("\t".join(map(str, row(run))))
     return 0
 
 
-def finish(unfinished: list[Entry], run: bool) -> int:
-    """The exit code is that of the last command that failed."""
-    code = 0
+def finish(unfinished: list[RunEntry], run: bool) -> int:
+    """Print, or run, the command of each run; return the exit code of the last command that failed."""
+    exit_code = 0
     for entry in unfinished:
         print(entry.command, flush=True)
         if run:
-            ended = wait_politely([sys.executable, *shlex.split(entry.command)[1:]])
-            code = ended or code
-            if ended in INTERRUPTED:
+            code = run_forwarding_signals([sys.executable, *shlex.split(entry.command)[1:]])
+            exit_code = code or exit_code
+            if code in INTERRUPTED:
                 break
-    return code
+    return exit_code
 
 
-def wait_politely(words: list[str]) -> int:
-    """Ctrl-C reaches the run, too: let it write its checkpoint; pass on a scheduler's SIGTERM."""
-    process = subprocess.Popen(words)
-    before = {
+def run_forwarding_signals(command: list[str]) -> int:
+    """Run a command and forward SIGTERM. Ctrl-C reaches the child directly; wait while it writes its checkpoint."""
+    process = subprocess.Popen(command)
+    previous = {
         signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
         signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: process.terminate()),
     }
     try:
         return process.wait()
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for signum, handler in previous.items():
+            signal.signal(signum, handler)
 
 
-def row(entry: Entry) -> tuple[str, str, str, str, str]:
+def row(entry: RunEntry) -> tuple[str, str, str, str, str]:
     accuracy = entry.summary.get("summary/last5_acc")
-    rounds = f"{entry.rounds}{planned(entry)}" if entry.rounds else ""
+    total = f"/{entry.total_rounds}" if entry.total_rounds else ""
+    rounds = f"{entry.rounds}{total}" if entry.rounds else ""
     return entry.status, entry.name, rounds, "" if accuracy is None else f"{accuracy:.2%}", entry.reason
 
 
-def planned(entry: Entry) -> str:
-    """The rounds or epochs a run will have; other studies count measurements."""
-    study = entry.settings.get("study", {})
-    if study.get("name") in FEDERATED:
-        return f"/{entry.settings['fl_scene']['H']}"
-    return f"/{study['epochs']}" if study.get("name") == "centralize" else ""
-
-
-def show(found: list[Entry]) -> None:
+def print_table(runs: list[RunEntry]) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for column in ("status", "run", "rounds", "last five", "why"):
+    for column in ("status", "run", "rounds", "last five", "reason"):
         table.add_column(column, overflow="fold", justify="right" if column in ("rounds", "last five") else "left")
-    for entry in found:
-        table.add_row(*row(entry), style=STYLES.get(entry.status, ""))
+    for run in runs:
+        table.add_row(*row(run), style=STYLES.get(run.status, ""))
     console.print(table)
-    counts = Counter(entry.status for entry in found)
-    seconds = sum(entry.summary.get("summary/time/round_s", 0) for entry in found)
-    words = ", ".join(f"{count} {status}" for status, count in counts.most_common()) or "no runs"
-    console.print(f"\n{words}; {clock(seconds)} in rounds", markup=False)
+    counts = Counter(run.status for run in runs)
+    seconds = sum(run.summary.get("summary/time/round_s", 0) for run in runs)
+    text = ", ".join(f"{count} {status}" for status, count in counts.most_common()) or "no runs"
+    console.print(f"\n{text}; {clock(seconds)} in rounds", markup=False)
 
 
-def describe(entry: Entry) -> dict[str, object]:
+def describe(entry: RunEntry) -> dict[str, object]:
     return {
         "run": entry.name,
         "folder": str(entry.folder),

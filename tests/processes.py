@@ -1,4 +1,4 @@
-"""The command in processes of their own, to be killed and interrupted, and what came out."""
+"""Run the command in a child process, to kill and interrupt it, and read its results."""
 
 import os
 import sys
@@ -13,8 +13,8 @@ from fedpan_exp.system.atomic_io import read_lines
 SMALL = ("dataset=digits", "model.width=32", *(f"fl_scene.{s}" for s in ("K=12", "R=0.5", "E=1", "H=12")))
 
 
-def child(folder: Path, *words: str, prepare: Callable[[], object] = lambda: None) -> int:
-    """Start the command in a process of its own; forked, because importing torch takes longer than the run."""
+def child(folder: Path, *overrides: str, prepare: Callable[[], object] = lambda: None) -> int:
+    """Start the command in a forked process: importing torch would take longer than the run. Returns its id."""
     process = os.fork()
     if process:
         return process
@@ -26,7 +26,7 @@ def child(folder: Path, *words: str, prepare: Callable[[], object] = lambda: Non
         for standard in (1, 2):
             os.dup2(out, standard)
         sys.stdout, sys.stderr = os.fdopen(1, "w", buffering=1), os.fdopen(2, "w", buffering=1)
-        sys.argv = ["fedpan_exp", *words]
+        sys.argv = ["fedpan_exp", *overrides]
         prepare()
         cli.main()
         code = 0
@@ -41,25 +41,25 @@ def ended(process: int) -> int:
 
 
 def has_ended(process: int) -> bool:
-    """Whether `ended` would answer at once."""
+    """Whether `ended` would return at once."""
     return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 180, every: float = 0.002) -> None:
     until = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < until, "waited in vain"
+        assert time.monotonic() < until, "timed out"
         time.sleep(every)
 
 
 def run_folder(folder: Path) -> Path:
-    (found,) = (path for path in (folder / "runs").iterdir() if path.name[0] != ".")
-    return found
+    (run,) = (path for path in (folder / "runs").iterdir() if path.name[0] != ".")
+    return run
 
 
 def outcome(folder: Path) -> tuple[str, list[dict]]:
-    """The final weights' hash, and all records without what a clock says."""
-    found = run_folder(folder)
-    records = read_lines(found / "metrics.jsonl")
+    """Return the hash of the final weights, and all records without the times."""
+    run = run_folder(folder)
+    records = read_lines(run / "metrics.jsonl")
     timeless = [{name: v for name, v in record.items() if not name.startswith("time/")} for record in records]
-    return sha256((found / "weights.safetensors").read_bytes()).hexdigest(), timeless
+    return sha256((run / "weights.safetensors").read_bytes()).hexdigest(), timeless

@@ -14,7 +14,7 @@ from fedpan_exp.models import Network, Pan, authors_init
 from fedpan_exp.models.mlp import MLPSettings
 from fedpan_exp.system.errors import ConfigError, Diverged
 from fedpan_exp.system.rng import rng
-from fedpan_exp.system.signals import Stop
+from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.training import (
     Classifier,
     EpochBatches,
@@ -36,7 +36,7 @@ def small_net() -> Network:
 
 
 def epochs_of(samples: int = 50, B: int = 16, skip_single: bool = False) -> EpochBatches:
-    return EpochBatches(clients_of(random_images(samples), [samples]), 0, B, skip_single, Stop(), lambda: None)
+    return EpochBatches(clients_of(random_images(samples), [samples]), 0, B, skip_single, StopRequest(), lambda: None)
 
 
 def keeper(folder: Path, heard: list | None = None) -> EpochCheckpoint:
@@ -116,19 +116,19 @@ def test_an_interrupted_run_goes_on_to_the_same_numbers(command, monkeypatch):
     words = (*SMALL, "dataset.flip=true", "study.epochs=4")  # augmentation draws from the stream, too
     command(*words, "runs=whole")
     (whole,) = Path("whole").glob("*-*")
-    interruptible = Stop.interruptible
+    interruptible = StopRequest.interruptible
 
     def heed_a_while(stop, items):
         for i, item in enumerate(interruptible(stop, items)):
             if len(done := list(Path("runs").glob("*/checkpoint/*"))) and i == 5 and read_progress(done[0]).epochs == 2:
-                stop.asked = signal.SIGTERM
+                stop.request(signal.SIGTERM)
             yield item
 
     with monkeypatch.context() as patched:
-        patched.setattr(Stop, "interruptible", heed_a_while)
+        patched.setattr(StopRequest, "interruptible", heed_a_while)
         cut = command(*words)
     assert cut.code == 128 + signal.SIGTERM
-    assert "interrupted; the same command goes on from there" in cut.err
+    assert "interrupted; run the same command to resume: " in cut.err
     (run,) = cut.runs
     assert json.loads((run / "status.json").read_text())["status"] == "interrupted"
     with (run / "metrics.jsonl").open("a") as file:

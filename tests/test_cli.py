@@ -1,5 +1,6 @@
-"""The command line: runs that leave whole folders, pairs that are pairs, one line for a mistake."""
+"""The command line: complete run folders, paired runs, one line per error."""
 
+import io
 import json
 import subprocess
 import sys
@@ -7,11 +8,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from rich.console import Console
 from safetensors.torch import load_file
 from torch import Tensor
 
 from conftest import WILD
 from fedpan_exp.data import Clients
+from fedpan_exp.system import console
 from fedpan_exp.system.atomic_io import read_json, read_lines
 from fedpan_exp.system.errors import listed
 from fedpan_exp.system.paths import SWEEPS
@@ -20,7 +23,7 @@ from fedpan_exp.training import LocalTrainer
 SMALL = ("scale=smoke", "model.width=16", "model.depth=2")
 
 
-def test_a_run_leaves_a_whole_folder(command):
+def test_a_run_writes_a_complete_folder(command):
     ended = command(*SMALL, "fl_scene.H=3")
     assert ended.code == 0, ended.err
     (folder,) = ended.runs
@@ -64,13 +67,13 @@ def test_a_run_leaves_a_whole_folder(command):
     assert str(folder) in ended.out
 
 
-def test_the_same_setting_is_not_run_twice_unless_asked(command):
+def test_a_finished_run_is_repeated_only_with_rerun(command):
     first = command(*SMALL)
     before = (first.runs[0] / "metrics.jsonl").read_text()
     same = ("dataset.root=elsewhere", "fabric.accelerator=cpu", "model.lr=0.3", "training.lr=0.05")
-    again = command(*SMALL, *same)  # none of them changes what the run is
+    again = command(*SMALL, *same)  # none of these changes the identity of the run
     assert again.code == 0
-    assert "already done; rerun=true runs it again" in again.out
+    assert "already done; use rerun=true to run it again" in again.out
     assert (first.runs[0] / "metrics.jsonl").read_text() == before
     forced = command(*SMALL, "rerun=true")
     assert len(forced.runs) == 1
@@ -88,8 +91,8 @@ def results(folder: Path) -> tuple[list[dict], dict]:
 
 def test_amplitude_zero_is_off_bit_for_bit(command):
     ends = []
-    for words in (("pan=off",), ("pan=add", "pan.A=0"), ("pan=mul", "pan.A=0", "pan.T=7")):
-        ended = command(*SMALL, *words, "rerun=true")
+    for overrides in (("pan=off",), ("pan=add", "pan.A=0"), ("pan=mul", "pan.A=0", "pan.T=7")):
+        ended = command(*SMALL, *overrides, "rerun=true")
         assert ended.code == 0, ended.err
         assert len(ended.runs) == 1  # one identity: PANs off
         ends.append(results(ended.runs[0]))
@@ -99,22 +102,22 @@ def test_amplitude_zero_is_off_bit_for_bit(command):
 
 
 def test_pans_on_and_off_are_paired(command, monkeypatch):
-    """Same initial weights, clients and batches; other results."""
+    """The initial weights, clients and batches are the same; the results differ."""
     batches, fit = Clients.batches, LocalTrainer.fit
     starts: list[Tensor] = []
     seen: list[tuple] = []
 
-    def watched_batches(self, k, round_idx, *rest, **more):
+    def recorded_batches(self, k, round_idx, *rest, **more):
         for x, y in batches(self, k, round_idx, *rest, **more):
             seen.append((k, round_idx, x.sum().item(), y.tolist()))
             yield x, y
 
-    def watched_fit(self, *rest, **more):
+    def recorded_fit(self, *rest, **more):
         starts.append(self.net.weights.clone())
         return fit(self, *rest, **more)
 
-    monkeypatch.setattr(Clients, "batches", watched_batches)
-    monkeypatch.setattr(LocalTrainer, "fit", watched_fit)
+    monkeypatch.setattr(Clients, "batches", recorded_batches)
+    monkeypatch.setattr(LocalTrainer, "fit", recorded_fit)
     ends = [results(command(*SMALL, pan).runs[-1])[1] for pan in ("pan=off", "pan=mul")]
     half = len(seen) // 2
     assert half > 5
@@ -168,9 +171,9 @@ BAD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("words", "line"), BAD)
-def test_a_mistake_gets_one_line_and_leaves_nothing(command, words, line):
-    ended = command("dataset=digits", *words.split())
+@pytest.mark.parametrize(("overrides", "line"), BAD)
+def test_an_invalid_setting_prints_one_line_and_writes_nothing(command, overrides, line):
+    ended = command("dataset=digits", *overrides.split())
     assert ended.code == 1
     assert ended.err == f"fedpan_exp: {line}\n"
     assert not list(Path.cwd().iterdir())
@@ -195,7 +198,7 @@ def test_an_unreadable_data_file(command):
     assert not Path("runs").exists()
 
 
-def test_a_diverging_run_ends_with_its_records(command):
+def test_a_diverged_run_keeps_its_records(command):
     ended = command(*SMALL, *WILD)
     assert ended.code == 1
     assert ended.err.startswith("fedpan_exp: diverged in round ")
@@ -212,7 +215,7 @@ def test_a_diverging_run_ends_with_its_records(command):
     assert again.err == ended.err
 
 
-def test_a_silent_encoding_is_said_once_at_the_start(command):
+def test_an_encoding_without_effect_gives_one_warning(command):
     ended = command(*SMALL, "pan.T=8", "fl_scene.H=1")
     assert ended.code == 0
     assert ended.err == (
@@ -221,19 +224,19 @@ def test_a_silent_encoding_is_said_once_at_the_start(command):
     )
 
 
-def test_resnet_takes_small_grey_images(command):
+def test_resnet_accepts_small_grey_images(command):
     ended = command("scale=smoke", "model=resnet20", "model.width=4", "fl_scene.H=1")
     assert ended.code == 0, ended.err
 
 
-def test_a_sweep_goes_on_after_a_job_that_fails(command):
-    ended = command(*SMALL, *WILD, "-m", "training.lr=1,0.001")  # the later lr counts
+def test_a_sweep_continues_after_a_failed_job(command):
+    ended = command(*SMALL, *WILD, "-m", "training.lr=1,0.001")  # the last lr wins
     assert ended.code == 1
     assert ended.err.startswith("fedpan_exp: diverged in round")
     assert sorted(read_json(folder / "status.json")["status"] for folder in ended.runs) == ["diverged", "done"]
 
 
-def test_the_partition_study_draws_and_writes_a_table(command):
+def test_the_partition_study_writes_a_plot_and_a_table(command):
     ended = command("study=partition", "dataset=digits", "fl_scene.K=12")
     assert ended.code == 0, ended.err
     (folder,) = ended.runs
@@ -246,12 +249,21 @@ def test_the_partition_study_draws_and_writes_a_table(command):
     assert "already done" in same.out
 
 
-def test_help_teaches(command):
+def test_help_shows_examples_and_groups(command):
     ended = command("--help")
     assert ended.code == 0
-    for words in ("python -m fedpan_exp", "fl_scene", "* mul", "vgg9", "study=partition", "--cfg job"):
-        assert words in ended.out
+    for text in ("python -m fedpan_exp", "fl_scene", "* mul", "vgg9", "study=partition", "--cfg job"):
+        assert text in ended.out
     assert ended.out.count("  python -m fedpan_exp") >= 5
+
+
+def test_a_terminal_shows_a_progress_bar_with_the_state_of_the_work(monkeypatch):
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=120)
+    monkeypatch.setattr(console, "console", terminal)
+    with console.progress_bar("train", 3) as progress:
+        for k in progress.track(range(3)):
+            progress.describe(f"round {k}/3")
+    assert "round 2/3" in terminal.file.getvalue()
 
 
 def test_it_runs_as_a_module_and_as_a_script(tmp_path):
@@ -263,3 +275,69 @@ def test_it_runs_as_a_module_and_as_a_script(tmp_path):
         assert ended.returncode == 1
         assert ended.stderr == "fedpan_exp: pan.A must be at least 0, got -1.0\n"
         assert not list(tmp_path.iterdir())
+
+
+def chosen(out: str) -> list[str]:
+    """The lines that show which settings a group or a sweep chose, one per run."""
+    return [line.removeprefix("  chosen    ") for line in out.splitlines() if line.startswith("  chosen ")]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "line"),
+    [
+        (("algorithm=scaffold", "dataset=digits"), "training.momentum=0 by algorithm=scaffold"),
+        (("dataset=cifar10",), "model=vgg11 by dataset=cifar10"),
+        (
+            ("dataset=cifar10", "algorithm=scaffold"),
+            "training.momentum=0 by algorithm=scaffold   model=vgg11 by dataset=cifar10",
+        ),
+        (("dataset=femnist",), "fl_scene=natural by dataset=femnist"),
+        (
+            ("scale=smoke", "fl_scene.E=3"),
+            "dataset=digits fl_scene.K=10 fl_scene.R=0.5 fl_scene.H=2 by scale=smoke",
+        ),
+        (("scale=laptop", "sweeps=alpha", "hydra.mode=RUN"), "fl_scene.H=50 fl_scene.E=2 by scale=laptop"),
+        (("sweeps=alpha", "hydra.mode=RUN"), "fl_scene.H=200 by sweeps=alpha"),
+        (
+            ("fidelity=authors", "dataset=cifar10", "model=vgg11", "training.clip=1"),
+            "pan.placement=authors model.lr=0.03 training.weight_decay=1e-05 training.warmup=rounds "
+            "fl_scene.local_test=0.2 fl_scene.small_clients=drop eval_every=0.05 by fidelity=authors",
+        ),
+    ],
+)
+def test_a_run_shows_which_group_chose_a_setting(command, overrides, line):
+    ended = command("study=doctor", *overrides)
+    assert ended.code == 0, ended.err
+    assert chosen(ended.out) == [line]
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        (),
+        ("dataset=cifar10", "model=vgg9"),
+        ("algorithm=scaffold", "training.momentum=0"),
+        ("algorithm=scaffold", "training={momentum:0.0}"),
+        ("dataset=mnist", "fl_scene=cross_silo", "model.lr=0.1", "logger=[csv,tensorboard]"),
+    ],
+)
+def test_a_run_shows_no_choice_that_the_user_made(command, overrides):
+    ended = command("study=doctor", *overrides)
+    assert ended.code == 0, ended.err
+    assert chosen(ended.out) == []
+
+
+def test_a_job_shows_what_its_sweep_chose(command):
+    ended = command("study=doctor", "sweeps=alpha", "dataset=digits", "fl_scene.alpha=1")
+    assert ended.code == 0, ended.err
+    assert chosen(ended.out) == [f"pan={pan} fl_scene.H=200 by sweeps=alpha" for pan in ("off", "mul")]
+    typed = command("-m", "study=doctor", "dataset=digits", "pan=off,add")
+    assert typed.code == 0, typed.err
+    assert chosen(typed.out) == []
+
+
+def test_a_study_shows_the_settings_it_chose(command):
+    probes = "probes=[divergence,gradient_variance] by study=divergence"
+    ended = command("study=divergence", "dataset=digits", *SMALL[1:], "fl_scene.H=1", "fl_scene.E=1", "fl_scene.K=10")
+    assert ended.code == 0, ended.err
+    assert chosen(ended.out) == [probes]

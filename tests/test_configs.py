@@ -1,4 +1,4 @@
-"""Every YAML composes into a checked experiment."""
+"""Every YAML file composes into a valid experiment."""
 
 import pytest
 import yaml
@@ -11,27 +11,26 @@ OPTIONS = [(folder.name, path.stem) for folder in CONF.iterdir() if folder.is_di
 
 @pytest.mark.parametrize(("group", "option"), sorted(OPTIONS))
 def test_every_option_composes(group, option):
-    large_enough = ["dataset=cifar10"] if group == "model" else []
-    made = experiment(f"{group}={option}", *large_enough)
-    part = getattr(made, group)
-    assert getattr(part, "name", option) == option
+    overrides = ["dataset=cifar10"] if group == "model" else []  # large images: valid for every model
+    settings = getattr(experiment(f"{group}={option}", *overrides), group)
+    assert getattr(settings, "name", option) == option
 
 
 @pytest.mark.parametrize("path", [*CONF.rglob("*.yaml"), *SWEEPS.glob("*.yaml")], ids=lambda path: path.name)
-def test_every_yaml_opens_by_saying_what_it_is(path):
+def test_every_yaml_starts_with_a_description(path):
     lines = [line for line in path.read_text().splitlines() if not line.startswith("# @package")]
     assert lines[0].startswith("# ")
     assert yaml.safe_load(path.read_text())
 
 
-def test_datasets_choose_the_papers_network_and_the_command_line_wins():
+def test_datasets_select_the_papers_network_unless_overridden():
     assert experiment("dataset=cifar10").model.name == "vgg11"
     assert experiment("dataset=mnist").model.name == "mlp"
     assert experiment("dataset=cifar10", "model=vgg9").model.name == "vgg9"
     assert experiment("scale=smoke").dataset.name == "digits"
 
 
-def test_authors_fidelity_and_single_settings_over_it():
+def test_single_settings_override_the_authors_fidelity():
     authors = experiment("fidelity=authors", "dataset=cifar10")
     assert (authors.training.lr, authors.training.clip, authors.training.weight_decay) == (0.03, 100.0, 1e-5)
     assert (authors.training.warmup, authors.pan.placement) == ("rounds", "authors")
@@ -42,8 +41,8 @@ def test_authors_fidelity_and_single_settings_over_it():
     assert (paper.training.lr, paper.training.clip, paper.training.weight_decay) == (0.05, None, 0.0)
 
 
-def test_evaluation_every_so_often_and_in_the_last_five_rounds():
+def test_evaluation_every_few_rounds_and_in_the_last_five():
     often = experiment("eval_every=10", "fl_scene.H=30")
     assert [round_idx for round_idx in range(1, 31) if often.evaluates(round_idx)] == [10, 20, 26, 27, 28, 29, 30]
-    share = experiment("eval_every=0.05", "fl_scene.H=100")
-    assert [round_idx for round_idx in range(1, 16) if share.evaluates(round_idx)] == [5, 10, 15]
+    fraction = experiment("eval_every=0.05", "fl_scene.H=100")
+    assert [round_idx for round_idx in range(1, 16) if fraction.evaluates(round_idx)] == [5, 10, 15]

@@ -1,4 +1,4 @@
-"""Second homes of a run's records, each read back by its own tools; and that none of them gets in the way."""
+"""Loggers: each log is read back with its own tools, and a failing logger does not fail the run."""
 
 import csv
 import json
@@ -20,7 +20,7 @@ OFFLINE = ("logger=wandb", "logger.wandb.mode=offline", "logger.wandb.tags=[pans
 
 
 def inspect(folder: Path) -> list[dict]:
-    """Everything in the run's one offline W&B log."""
+    """Read all items of the run's offline W&B log."""
     (log,) = folder.glob("wandb/offline-run-*/run-*.wandb")
     program = str(Path(sys.executable).with_name("wandb"))
     shown = subprocess.run([program, "leet", "inspect", "--json", str(log)], capture_output=True, text=True, check=True)
@@ -28,34 +28,34 @@ def inspect(folder: Path) -> list[dict]:
 
 
 def history(items: list[dict]) -> dict[int, dict]:
-    """By round, as W&B has it."""
+    """Map each round to its row in W&B."""
     rows: dict[int, dict] = {}
     for item in items:
         row = item.get("history", {}).get("item", {})
         if "train/loss" in row:
-            assert row["round"] not in rows, "a round told twice"
+            assert row["round"] not in rows, "a round was logged twice"
             rows[row["round"]] = row
     return rows
 
 
-def assert_level(folder: Path) -> list[dict]:
-    """W&B knows every metric of every round."""
+def assert_complete(folder: Path) -> list[dict]:
+    """Check that W&B has every metric of every round."""
     items = inspect(folder)
-    told = history(items)
+    logged = history(items)
     records = read_lines(folder / "metrics.jsonl")
-    assert told.keys() == {record["round"] for record in records}
+    assert logged.keys() == {record["round"] for record in records}
     for record in records:
-        row = told[record["round"]]
+        row = logged[record["round"]]
         assert row["_step"] == record["round"]
         assert {name: row[name] for name in record} == pytest.approx(record)
     return items
 
 
-def test_offline_wandb_holds_the_whole_run(command):
+def test_offline_wandb_has_the_whole_run(command):
     ended = command(*SMALL, *OFFLINE)
     assert ended.code == 0, ended.err
     (folder,) = ended.runs
-    items = assert_level(folder)
+    items = assert_complete(folder)
     run = next(item["run"] for item in items if "run" in item)
     assert run["run_id"] == folder.name.rsplit("-", 1)[-1]
     assert run["display_name"] == folder.name
@@ -67,45 +67,45 @@ def test_offline_wandb_holds_the_whole_run(command):
     (another,) = (path for path in other.runs if path != folder)
     groups = {next(item["run"] for item in inspect(path) if "run" in item)["run_group"] for path in (folder, another)}
     assert len(groups) == 1
-    told = {name for item in items for name in item.get("history", {}).get("item", {})}
-    assert any(name.startswith("curves") for name in told)
-    assert any(name.startswith("partition") for name in told)
-    assert any(name.startswith("partition_table") for name in told)
+    logged = {name for item in items for name in item.get("history", {}).get("item", {})}
+    assert any(name.startswith("curves") for name in logged)
+    assert any(name.startswith("partition") for name in logged)
+    assert any(name.startswith("partition_table") for name in logged)
     summary = {name: v for item in items for name, v in item.get("summary", {}).get("update", {}).items()}
     assert summary["summary/last5_acc"] == read_json(folder / "summary.json")["summary/last5_acc"]
     assert max(item["history"]["item"].get("_step", 0) for item in items if "history" in item) == 4
 
 
-def test_after_a_resume_wandb_is_brought_level(command, monkeypatch):
+def test_after_a_resume_wandb_has_all_rounds(command, monkeypatch):
     write = Record.write
 
-    def write_then_die(self: Record, round_idx: int, metrics: dict) -> None:
+    def write_then_fail(self: Record, round_idx: int, metrics: dict) -> None:
         write(self, round_idx, metrics)
         if round_idx == 3:
-            raise RuntimeError("the power went")
+            raise RuntimeError("power cut")
 
-    words = (*SMALL, *OFFLINE, "checkpoint.every=2")
+    overrides = (*SMALL, *OFFLINE, "checkpoint.every=2")
     with monkeypatch.context() as patched:
-        patched.setattr(Record, "write", write_then_die)
+        patched.setattr(Record, "write", write_then_fail)
         with pytest.raises(RuntimeError):
-            command(*words)
-    ended = command(*words)
+            command(*overrides)
+    ended = command(*overrides)
     assert ended.code == 0, ended.err
     assert "resume    after round 2" in ended.out
-    items = assert_level(ended.runs[0])
+    items = assert_complete(ended.runs[0])
     assert next(item["run"] for item in items if "run" in item)["tags"] == ["pans", "test"]
 
 
 def environment(home: Path) -> dict[str, str]:
-    """No key, no netrc, no network to speak of."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("WANDB")}
-    return {**kept, "HOME": str(home), "NETRC": str(home / "netrc")}
+    """An environment without a W&B key or a netrc."""
+    others = {name: value for name, value in os.environ.items() if not name.startswith("WANDB")}
+    return {**others, "HOME": str(home), "NETRC": str(home / "netrc")}
 
 
 def test_no_key_no_terminal_no_network(tmp_path):
-    words = [sys.executable, "-m", "fedpan_exp", *SMALL, "logger=wandb"]
+    program = [sys.executable, "-m", "fedpan_exp", *SMALL, "logger=wandb"]
     ended = subprocess.run(
-        words,
+        program,
         cwd=tmp_path,
         env=environment(tmp_path),
         stdin=subprocess.DEVNULL,
@@ -117,13 +117,13 @@ def test_no_key_no_terminal_no_network(tmp_path):
     assert ended.stderr.count("\n") == 1
     assert ended.stderr.startswith("fedpan_exp: warning: no W&B key found: logging offline; upload later with")
     (folder,) = (path for path in (tmp_path / "runs").iterdir() if path.is_dir())
-    assert_level(folder)
+    assert_complete(folder)
 
 
 @pytest.mark.slow
-def test_the_wandb_process_killed_costs_one_warning(tmp_path):
-    words = [sys.executable, "-m", "fedpan_exp", *SMALL, "fl_scene.H=400", *OFFLINE]
-    process = subprocess.Popen(words, cwd=tmp_path, env=environment(tmp_path), stderr=subprocess.PIPE, text=True)
+def test_a_killed_wandb_process_costs_one_warning(tmp_path):
+    program = [sys.executable, "-m", "fedpan_exp", *SMALL, "fl_scene.H=400", *OFFLINE]
+    process = subprocess.Popen(program, cwd=tmp_path, env=environment(tmp_path), stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + 300
     while not list(tmp_path.glob("runs/*/metrics.jsonl")):
         assert time.monotonic() < until
@@ -140,10 +140,10 @@ def test_the_wandb_process_killed_costs_one_warning(tmp_path):
 
 
 def children(process: int) -> list[int]:
-    found = [int(word) for word in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
-    named = [child for child in found if "wandb" in Path(f"/proc/{child}/cmdline").read_text()]
-    assert named, "W&B runs no process of its own"
-    return named
+    pids = [int(pid) for pid in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    services = [child for child in pids if "wandb" in Path(f"/proc/{child}/cmdline").read_text()]
+    assert services, "W&B has no process of its own"
+    return services
 
 
 def test_csv_and_tensorboard_at_once(command):
@@ -159,19 +159,19 @@ def test_csv_and_tensorboard_at_once(command):
     events = EventAccumulator(str(folder / "tensorboard"))
     events.Reload()
     for name in ("global/test_acc", "train/loss", "comm/up_bytes"):
-        told = {event.step: event.value for event in events.Scalars(name)}
-        assert told == pytest.approx({record["round"]: record[name] for record in records if name in record})
+        logged = {event.step: event.value for event in events.Scalars(name)}
+        assert logged == pytest.approx({record["round"]: record[name] for record in records if name in record})
 
 
 def test_tensorboard_without_its_package(command, monkeypatch):
     monkeypatch.setattr("fedpan_exp.tracking.logger.find_spec", lambda name: None)
     ended = command(*SMALL, "logger=tensorboard")
     assert ended.code == 1
-    assert ended.err == "fedpan_exp: logger=tensorboard must have its package: pip install tensorboard\n"
+    assert ended.err == "fedpan_exp: logger=tensorboard needs its package: pip install tensorboard\n"
     assert not Path("runs").exists()
 
 
-def test_the_dashboard_names_only_what_runs_write(command, monkeypatch, capsys):
+def test_the_dashboard_uses_only_metrics_that_runs_write(command, monkeypatch, capsys):
     ended = command(*SMALL, "target_acc=0.01")
     (folder,) = ended.runs
     records = read_lines(folder / "metrics.jsonl")
@@ -182,18 +182,18 @@ def test_the_dashboard_names_only_what_runs_write(command, monkeypatch, capsys):
     dashboard.main()
     assert "14 panels, in dashboard.json" in capsys.readouterr().out
     text = Path("dashboard.json").read_text()
-    named = {word for word in text.split('"') if "/" in word and " " not in word and "\n" not in word}
-    metrics = {word for word in named if not word.endswith(".value")}
-    assert {word.removeprefix("summary:") for word in metrics} <= written
+    names = {name for name in text.split('"') if "/" in name and " " not in name and "\n" not in name}
+    metrics = {name for name in names if not name.endswith(".value")}
+    assert {name.removeprefix("summary:") for name in metrics} <= written
     assert len(metrics) >= 8
-    assert {word.removeprefix("config:").removesuffix(".value") for word in named - metrics} == settings
+    assert {name.removeprefix("config:").removesuffix(".value") for name in names - metrics} == settings
 
 
 def test_a_dashboard_without_a_key(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
-    for words, line in {("--entity", "team"): "no W&B key found", (): "--entity must be a W&B user"}.items():
-        monkeypatch.setattr("sys.argv", ["dashboard", *words])
+    for args, line in {("--entity", "team"): "no W&B key found", (): "--entity must be a W&B user"}.items():
+        monkeypatch.setattr("sys.argv", ["dashboard", *args])
         with pytest.raises(SystemExit):
             dashboard.main()
         assert capsys.readouterr().err.startswith(f"fedpan_exp: {line}")

@@ -82,7 +82,7 @@ def test_a_signal_ends_a_run_within_a_batch_and_keeps_the_last_whole_round(tmp_p
     assert read_json(folder / "status.json")["status"] == "interrupted"
     (manifest,) = (folder / "checkpoint").glob("*.json")
     assert json.loads(manifest.read_text())["round"] == 1
-    assert "interrupted; the same command goes on from there" in (tmp_path / "stopped/output").read_text()
+    assert "interrupted after round 1; run the same command to resume: " in (tmp_path / "stopped/output").read_text()
     assert ended(child(tmp_path / "stopped", *quick)) == 0
     assert outcome(tmp_path / "stopped") == outcome(tmp_path / "straight")
 
@@ -139,7 +139,7 @@ def test_a_full_disk_costs_a_checkpoint_and_not_the_run(tmp_path):
     assert "there is none yet" in said
     assert "round 12/12" in said
     assert "weights.safetensors cannot be written" in said
-    assert "mend that, and the same command goes on" in said
+    assert "fix that, then run the same command to resume" in said
     assert said.count("could not be written") == 3  # a warning a checkpoint, not one a round
     assert "Traceback" not in said
     folder = run_folder(tmp_path / "full")
@@ -191,7 +191,7 @@ def test_of_two_processes_one_works_and_the_other_says_who(tmp_path):
     second = child(tmp_path, *words)
     assert ended(second) == 1
     said = (tmp_path / "output").read_text()
-    assert f"is being worked on by process {first} on " in said
+    assert f"is locked by process {first} on " in said
     assert read_json(run_folder(tmp_path) / "status.json")["process"] == first
     os.kill(first, signal.SIGTERM)
     assert ended(first) == 128 + signal.SIGTERM

@@ -1,4 +1,4 @@
-"""Sweeps: checked whole, planned, run once, divided, gone on with."""
+"""Sweeps: all jobs checked first, planned, each experiment run once, shared between processes, resumed."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ from fedpan_exp.sweeping.jobs import read_jobs
 from fedpan_exp.system.atomic_io import read_json, read_lines
 from fedpan_exp.system.errors import ConfigError
 from fedpan_exp.system.paths import SWEEPS
-from fedpan_exp.tracking.runs import Entry, entries
+from fedpan_exp.tracking.runs import RunEntry, find_runs
 
 SMOKE = ("scale=smoke", "model.width=16")
 
@@ -32,38 +32,38 @@ def runs(folder: Path) -> dict[str, Path]:
     return {path.name: path for path in (folder / "runs").glob("federate-*")}
 
 
-def test_every_mistake_of_a_sweep_is_said_before_the_first_job_starts(command):
+def test_all_errors_of_a_sweep_are_reported_before_the_first_job_starts(command):
     ended = command(*SMOKE, "-m", "pan.A=-1,0.1,-2", "seed=0,1")
     assert ended.code == 1
     assert ended.err == (
         "fedpan_exp: pan.A must be at least 0, got -1.0\n"
-        "fedpan_exp: pan.A must be at least 0, got -2.0; nothing was started, though 2 other jobs are sound\n"
+        "fedpan_exp: pan.A must be at least 0, got -2.0; nothing was started, though 2 other jobs are valid\n"
     )
     assert not Path("runs").exists()
 
 
-def test_a_network_that_cannot_be_built_is_found_before_the_first_job_starts(command):
-    """Also with PANs off, whose encodings nobody has to ask for."""
+def test_an_invalid_network_is_reported_before_the_first_job_starts(command):
+    """Also with PANs off, where the encodings are never inspected."""
     ended = command("-m", "scale=smoke", "model=vgg9", "model.norm=gn1,gn5", "pan=off")
     rule = "model.norm must be gn<groups> with groups dividing the width 32, got gn5"
-    assert (ended.code, ended.err) == (1, f"fedpan_exp: {rule}; nothing was started, though 1 other jobs are sound\n")
+    assert (ended.code, ended.err) == (1, f"fedpan_exp: {rule}; nothing was started, though 1 other job is valid\n")
     assert not Path("runs").exists()
 
 
-def test_settings_that_do_not_go_together_are_found_before_the_first_job_starts(command):
+def test_incompatible_settings_are_reported_before_the_first_job_starts(command):
     ended = command("sweeps=assign", "scale=smoke", "study.layers=[fc1],[conv9]")
     assert ended.code == 1
-    assert ended.err.endswith("got conv9; did you mean conv6?; nothing was started, though 2 other jobs are sound\n")
+    assert ended.err.endswith("got conv9; did you mean conv6?; nothing was started, though 2 other jobs are valid\n")
     assert ended.err.count("\n") == 1
     assert not Path("runs").exists()
 
 
 def test_the_plan_and_the_sweep_count_the_same_experiment_once(command):
-    """PANs off knows no T, and is what T=8, 16 and 32 are at width 16: 21 jobs are 9 runs."""
+    """T does not apply when PANs are off, and T=8, 16 and 32 have no effect at width 16: 21 jobs are 9 runs."""
     planned = command("sweeps=T", *SMOKE, "plan=True")
     assert planned.code == 0, planned.err
-    assert "21, of which 12 are the same experiment as another: 9 runs" in planned.out
-    assert "0 done, 0 begun, 0 held, 9 to do" in planned.out
+    assert "21, of which 12 repeat another job's experiment: 9 runs" in planned.out
+    assert "0 done, 0 started, 0 locked, 9 to do" in planned.out
     assert not Path("runs").exists()
 
     swept = command("sweeps=T", *SMOKE)
@@ -77,39 +77,39 @@ def test_the_plan_and_the_sweep_count_the_same_experiment_once(command):
     assert again.code == 0
     assert "round" not in again.out
     assert again.out.count(": done, last five") == 21
-    assert "9 done, 0 begun, 0 held, 0 to do" in command("sweeps=T", *SMOKE, "plan=true").out
+    assert "9 done, 0 started, 0 locked, 0 to do" in command("sweeps=T", *SMOKE, "plan=true").out
 
 
-def test_a_plan_counts_users_where_they_are_the_clients(command):
-    """fl_scene.K=0 is as many as there are: half of 10 come to a round, not one."""
+def test_a_plan_counts_users_if_they_are_the_clients(command):
+    """fl_scene.K=0 means all users: half of 10 are in a round, not one."""
     (folder,) = command(*SMOKE).runs
-    with_K = plan._recorded(Entry(folder))
+    with_K = plan._recorded(RunEntry(folder))
     config_file = folder / "config.yaml"
     config_file.write_text(config_file.read_text().replace("  K: 10\n", "  K: 0\n"))
-    assert Entry(folder).settings["fl_scene"]["K"] == 0
-    assert plan._recorded(Entry(folder)) == with_K
+    assert RunEntry(folder).settings["fl_scene"]["K"] == 0
+    assert plan._recorded(RunEntry(folder)) == with_K
     assert with_K.clients == 10
 
 
 SWEPT = sorted(path.stem for path in SWEEPS.glob("*.yaml"))
 
 
-def end(word: str, which: int) -> str:
-    """The first or the last of the values a word sweeps over."""
-    name, _, values = word.partition("=")
-    return word if values.startswith("[") else f"{name}={values.split(',')[which]}"
+def end(override: str, which: int) -> str:
+    """Reduce a swept override to its first or last value."""
+    name, _, values = override.partition("=")
+    return override if values.startswith("[") else f"{name}={values.split(',')[which]}"
 
 
 @pytest.mark.parametrize("sweep", SWEPT)
-def test_every_sweep_composes_and_says_what_it_is(sweep):
-    """One job of each of its grids at each scale; running it will compose the rest."""
+def test_every_sweep_composes_and_has_a_description(sweep):
+    """One job of each grid at each scale; the others are composed when the sweep runs."""
     lines = [
-        [end(word, which) for word in words]
+        [end(override, which) for override in overrides]
         for scale, which in (("paper", 0), ("laptop", -1), ("smoke", -1))
-        for words in expand([f"sweeps={sweep}", f"scale={scale}"])
+        for overrides in expand([f"sweeps={sweep}", f"scale={scale}"])
     ]
     jobs = read_jobs(lines)
-    if jobs:  # a sweep that searches has none before it begins
+    if jobs:  # a search has none before it starts
         assert {job.experiment.scale for job in jobs.jobs} == {"paper", "laptop", "smoke"}
         assert {job.experiment.fl_scene.H for job in jobs.jobs if job.experiment.scale == "smoke"} == {2}
     text = (SWEEPS / f"{sweep}.yaml").read_text()
@@ -120,57 +120,59 @@ def test_every_sweep_composes_and_says_what_it_is(sweep):
 @pytest.mark.slow
 @pytest.mark.parametrize("sweep", [sweep for sweep in SWEPT if sweep != "search"])
 def test_every_sweep_runs_at_the_smallest_scale_and_is_drawn(command, tmp_path_factory, sweep):
-    """All into one folder, as a user would, so that what sweeps share is run once; of five algorithms, two will do."""
-    base = tmp_path_factory.getbasetemp()  # one a worker; without workers the folder above is all sessions'
+    """All sweeps use one folder, as a user would, so shared runs are run once. Two of five algorithms are enough."""
+    base = tmp_path_factory.getbasetemp()  # one per worker; without workers its parent is shared by all sessions
     shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "smoke"
     is_large = sweep.startswith(("compare_noniid", "compare_alpha"))
     fewer = ("algorithm=fedavg,scaffold", "pan=off,mul") if is_large else ()
     swept = command(f"sweeps={sweep}", "scale=smoke", f"runs={shared}", *fewer)
     assert swept.code == 0, swept.err
     folders = {shared / job["run"] for job in read_json(shared / ".sweeps" / f"{sweep}-smoke.json")["jobs"]}
-    wait_for(lambda: {status(folder) for folder in folders} == {"done"}, every=0.5)  # another sweep may have had some
+    wait_for(lambda: {status(folder) for folder in folders} == {"done"}, every=0.5)  # another sweep may still run some
     sweeps, _ = read_listings([shared], [read_run(folder) for folder in folders])
-    (mine,) = (found for found in sweeps if found.name == sweep)
+    (this_sweep,) = (one for one in sweeps if one.name == sweep)
     (paper_figure,) = (paper_figure for paper_figure in PAPER_FIGURES if paper_figure.name == sweep)
-    plate = paper_figure.draw(mine)
-    assert is_drawn(plate.figure)
-    assert plate.table.rows
+    result = paper_figure.draw(this_sweep)
+    assert is_drawn(result.figure)
+    assert result.table.rows
 
 
-def test_every_exhibit_has_a_sweep_and_every_sweep_an_exhibit():
+def test_every_paper_figure_has_a_sweep_and_every_sweep_a_figure():
     assert len(PAPER_FIGURES) == 38
     assert sorted(paper_figure.name for paper_figure in PAPER_FIGURES) == sorted(set(SWEPT) - {"search"})
 
 
-def test_a_setting_given_by_hand_replaces_the_grids():
+def test_a_setting_on_the_command_line_replaces_the_grid():
     jobs = read_jobs(expand(["sweeps=alpha", "pan=add", "fl_scene.alpha=3"]))
     assert jobs is not None
     (only,) = jobs.jobs
     assert (only.experiment.pan.mode, only.experiment.fl_scene.alpha, only.experiment.fl_scene.H) == ("add", 3, 200)
 
 
-def test_a_sweep_lists_the_runs_it_covers(command):
-    """More seeds join the list; a grid of the command line alone is not listed."""
-    words = ("sweeps=alpha", *SMOKE, "fl_scene.alpha=10,1")
+def test_a_sweep_records_the_runs_it_covers(command):
+    """Later seeds are added to the list; a grid of the command line is not listed."""
+    overrides = ("sweeps=alpha", *SMOKE, "fl_scene.alpha=10,1")
     for seed in (0, 1):
-        assert command(*words, f"seed={seed}").code == 0
+        assert command(*overrides, f"seed={seed}").code == 0
     (file,) = Path("runs/.sweeps").iterdir()
     assert file.name == "alpha-smoke.json"
-    listing = read_json(file)
-    assert {job["run"] for job in listing["jobs"]} == runs(Path()).keys()
-    assert listing["swept"] == ["pan", "fl_scene.alpha", "seed"]
-    lost = listing["jobs"][0]["run"]
-    shutil.rmtree(Path("runs") / lost)
-    statuses = {entry.name: entry.status for entry in entries([Path("runs")], sweep="alpha")}
-    assert statuses == {job["run"]: "missing" if job["run"] == lost else "done" for job in listing["jobs"]}
-    with pytest.raises(ConfigError, match=r"--sweep must be a sweep that was started here \(alpha\), got K"):
-        entries([Path("runs")], sweep="K")
+    manifest = read_json(file)
+    assert {job["run"] for job in manifest["jobs"]} == runs(Path()).keys()
+    assert manifest["swept"] == ["pan", "fl_scene.alpha", "seed"]
+    missing = manifest["jobs"][0]["run"]
+    shutil.rmtree(Path("runs") / missing)
+    statuses = {entry.name: entry.status for entry in find_runs([Path("runs")], sweep="alpha")}
+    assert statuses == {job["run"]: "missing" if job["run"] == missing else "done" for job in manifest["jobs"]}
+    with pytest.raises(
+        ConfigError, match=r"--sweep must be a sweep that was started in these folders \(alpha\), got K"
+    ):
+        find_runs([Path("runs")], sweep="K")
     assert command("-m", *SMOKE, "seed=2,3").code == 0
     assert [file] == list(Path("runs/.sweeps").iterdir())
 
 
 def test_a_failing_job_stops_neither_its_grid_nor_the_next(command):
-    """A learning rate that blows up on two of three amplitudes; the exit code tells."""
+    """All runs diverge with this learning rate; the exit code is 1."""
     swept = command("sweeps=A", *SMOKE, "training.lr=1e12", "training.warmup=none", "fl_scene.E=3")
     assert swept.code == 1
     assert "diverged in round" in swept.err
@@ -178,8 +180,8 @@ def test_a_failing_job_stops_neither_its_grid_nor_the_next(command):
     assert len(runs(Path())) == 12
 
 
-def test_one_job_of_a_sweep_can_be_done_alone(command):
-    """As the ledger's --retry has it."""
+def test_one_job_of_a_sweep_can_be_run_alone(command):
+    """As the commands of `fedpan_exp.runs --retry` do."""
     assert command("hydra.mode=RUN", "sweeps=T", *SMOKE, "pan=mul", "pan.T=4").code == 0
     (only,) = runs(Path()).values()
     assert "mul0.1" in only.name
@@ -211,11 +213,11 @@ def test_a_grid_over_all_options_of_a_group():
     assert [job.experiment.algorithm.name for job in jobs.jobs] == ["fedavg", "fedopt", "fedprox"]
 
 
-@pytest.mark.parametrize("words", [("sweeps=alpha,K",), ("sweeps=alpha", "scale=laptop,smoke")])
-def test_two_sweeps_in_one_command_are_refused(command, words):
-    ended = command("-m", *words, "plan=true")
+@pytest.mark.parametrize("overrides", [("sweeps=alpha,K",), ("sweeps=alpha", "scale=laptop,smoke")])
+def test_two_sweeps_in_one_command_are_rejected(command, overrides):
+    ended = command("-m", *overrides, "plan=true")
     assert ended.code == 1
-    assert ended.err.endswith(f"must be one of them at a time with sweeps=..., got {words[-1].partition('=')[2]}\n")
+    assert ended.err.endswith(f"must be a single option with sweeps=..., got {overrides[-1].partition('=')[2]}\n")
 
 
 def test_a_grid_without_values(command):
@@ -231,48 +233,52 @@ def timeless(folder: Path) -> dict[str, list[dict]]:
     }
 
 
-WORDS = ("sweeps=alpha", *SMOKE, "fl_scene.H=20", "checkpoint.every=5")
+OVERRIDES = ("sweeps=alpha", *SMOKE, "fl_scene.H=20", "checkpoint.every=5")
 
 
-def test_a_sweep_killed_and_started_again_does_what_is_left(tmp_path):
-    assert ended(child(tmp_path / "straight", *WORDS)) == 0
-    process = child(tmp_path / "killed", *WORDS)
+def test_a_killed_sweep_resumes_with_what_is_left(tmp_path):
+    assert ended(child(tmp_path / "straight", *OVERRIDES)) == 0
+    process = child(tmp_path / "killed", *OVERRIDES)
     wait_for(lambda: len(runs(tmp_path / "killed")) >= 4)
     os.kill(process, signal.SIGKILL)
     ended(process)
     finished = [path for path in runs(tmp_path / "killed").values() if status(path) == "done"]
     assert finished
     before = {path: (path / "metrics.jsonl").stat().st_mtime_ns for path in finished}
-    assert ended(child(tmp_path / "killed", *WORDS)) == 0
+    assert ended(child(tmp_path / "killed", *OVERRIDES)) == 0
     assert all((path / "metrics.jsonl").stat().st_mtime_ns == time for path, time in before.items())
     assert {status(path) for path in runs(tmp_path / "killed").values()} == {"done"}
     assert timeless(tmp_path / "killed") == timeless(tmp_path / "straight")
 
 
-def test_a_sweep_started_twice_divides_itself(tmp_path):
-    both = [child(tmp_path, *WORDS) for _ in range(2)]
+def test_two_processes_share_the_jobs_of_a_sweep(tmp_path):
+    both = [child(tmp_path, *OVERRIDES) for _ in range(2)]
     assert [ended(process) for process in both] == [0, 0]
-    said = (tmp_path / "output").read_text()
-    assert said.count("round 20/20") == len(runs(tmp_path)) == 8  # none twice, none left
+    output = (tmp_path / "output").read_text()
+    assert output.count("round 20/20") == len(runs(tmp_path)) == 8  # each exactly once
     assert {status(path) for path in runs(tmp_path).values()} == {"done"}
     workers = {read_json(path / "status.json")["process"] for path in runs(tmp_path).values()}
     assert workers <= set(both)
 
 
 @pytest.mark.slow
-def test_jobs_side_by_side_or_sent_away_give_the_same_numbers(tmp_path):
-    """joblib, and submitit as on a cluster, with this machine as its only node."""
-    words = [sys.executable, "-m", "fedpan_exp", "-m", *SMOKE, "algorithm=fedavg,scaffold", "seed=0,1"]
+def test_all_launchers_give_the_same_numbers(tmp_path):
+    """joblib, and submitit with this machine as the only node."""
+    command = [sys.executable, "-m", "fedpan_exp", "-m", *SMOKE, "algorithm=fedavg,scaffold", "seed=0,1"]
     weights = {}
     for launcher in ("basic", "cores", "submitit_local"):
         (tmp_path / launcher).mkdir()
         done = subprocess.run(
-            [*words, f"hydra/launcher={launcher}"], cwd=tmp_path / launcher, capture_output=True, text=True, timeout=300
+            [*command, f"hydra/launcher={launcher}"],
+            cwd=tmp_path / launcher,
+            capture_output=True,
+            text=True,
+            timeout=300,
         )
         assert done.returncode == 0, done.stderr
         assert "sweep  4 done, in runs" in done.stdout
-        found = runs(tmp_path / launcher)
-        weights[launcher] = {name: (path / "weights.safetensors").read_bytes() for name, path in found.items()}
+        folders = runs(tmp_path / launcher)
+        weights[launcher] = {name: (path / "weights.safetensors").read_bytes() for name, path in folders.items()}
     assert len(weights["basic"]) == 4
     assert weights["basic"] == weights["cores"] == weights["submitit_local"]
 
@@ -297,11 +303,11 @@ def test_wandb_sweeps_name_settings_and_metrics_that_exist(file):
     content = yaml.safe_load(file.read_text())
     ranges = content["parameters"].items()
     for which in (0, -1):
-        words = [f"{name}={[*options.get('values', ()), options.get('max')][which]}" for name, options in ranges]
-        experiment(*(word for word in words if not word.endswith("=None")))
+        overrides = [f"{name}={[*options.get('values', ()), options.get('max')][which]}" for name, options in ranges]
+        experiment(*(override for override in overrides if not override.endswith("=None")))
     assert content["metric"]["name"] == "summary/last5_acc"
     assert content["command"][-1] == "${args_no_hyphens}"
 
 
 def status(folder: Path) -> str:
-    return read_json(folder / "status.json").get("status", "not begun")
+    return read_json(folder / "status.json").get("status", "not started")

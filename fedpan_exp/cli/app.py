@@ -1,4 +1,4 @@
-"""The front door: compose with Hydra, check, run the study, say what came out. A mistake gets one line."""
+"""The command line: compose with Hydra, check, run the study, print the results. An error is one line."""
 
 import os
 import shlex
@@ -14,112 +14,122 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from fedpan_exp.config import Experiment
+    from fedpan_exp.config.choices import Choice
     from fedpan_exp.sweeping.progress import SweepProgress
     from fedpan_exp.tracking.record import Record
 
-course: "SweepProgress | None" = None  # of the sweep that this process runs job by job
-PLAN = ("plan=true", "plan=yes", "plan=on", "plan=1")
+sweep_progress: "SweepProgress | None" = None  # set while this process runs the jobs of a sweep
+PLAN_OVERRIDES = ("plan=true", "plan=yes", "plan=on", "plan=1")
 
 
 def main() -> None:
-    words = sys.argv[1:]
-    if {"--help", "-h"} & set(words):
-        from fedpan_exp.cli.help import help_text  # before torch is loaded: help comes at once
+    args = sys.argv[1:]
+    if {"--help", "-h"} & set(args):
+        from fedpan_exp.cli.help import help_text  # before torch is imported, so that --help is fast
 
         print(help_text())
         return
-    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra hands us its errors instead of printing them
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # makes Hydra raise its errors instead of printing them
     try:
-        compose_and_run(words)
+        compose_and_run(args)
     except UserError as error:
         report(error)
         raise SystemExit(1) from None
-    except KeyboardInterrupt as stop:
-        why, again = getattr(stop, "reason", "interrupted"), shlex.join(["python", "-m", "fedpan_exp", *words])
-        report(UserError(f"{why}; the same command goes on from there: {again}"))
-        raise SystemExit(getattr(stop, "exit_code", 130)) from None
+    except KeyboardInterrupt as interruption:
+        reason, command = describe(interruption), shlex.join(["python", "-m", "fedpan_exp", *args])
+        report(UserError(f"{reason}; run the same command to resume: {command}"))
+        raise SystemExit(getattr(interruption, "exit_code", 130)) from None
 
 
-def compose_and_run(words: list[str]) -> None:
-    from fedpan_exp import config  # here, and not above, so that Ctrl-C while torch is loaded ends in one line, too
+def compose_and_run(args: list[str]) -> None:
+    from fedpan_exp import config  # imported late so that Ctrl-C while torch is imported also ends in one line
     from fedpan_exp.config.hydra_errors import HYDRA_ERRORS, NOTHING_CHOSEN, one_line
     from fedpan_exp.federation import torchrun
     from fedpan_exp.studies import STUDIES
     from fedpan_exp.sweeping.grids import expand
-    from fedpan_exp.system.console import console, errors
+    from fedpan_exp.system.console import console, error_console
 
     config.register(STUDIES)
     if torchrun.is_launched():
         torchrun.connect()
-        console.quiet = errors.quiet = torchrun.rank() > 0
+        console.quiet = error_console.quiet = torchrun.rank() > 0
     try:
-        if {word for word in words if word.startswith("-")} - {"-m", "--multirun"}:
-            launch([words])  # Hydra's other flags only ask for words
-        elif any(word.startswith(("-", "sweeps=", "hydra.mode=")) or word.lower() in PLAN for word in words):
-            sweep(words, expand(words))
+        if {arg for arg in args if arg.startswith("-")} - {"-m", "--multirun"}:
+            launch([args], args)  # Hydra's other flags only print information
+        elif any(arg.startswith(("-", "sweeps=", "hydra.mode=")) or arg.lower() in PLAN_OVERRIDES for arg in args):
+            sweep(args, expand(args))
         else:
-            launch([words])
+            launch([args], args)
     except (*HYDRA_ERRORS, ValueError) as error:
         if not isinstance(error, HYDRA_ERRORS) and not str(error).startswith(NOTHING_CHOSEN):
             raise
-        raise UserError(one_line(error, words)) from None
+        raise UserError(one_line(error, args)) from None
 
 
-def sweep(words: list[str], commands: list[list[str]]) -> None:
-    """Check all jobs before the first starts; then show the plan, or run them."""
+def sweep(args: list[str], commands: list[list[str]]) -> None:
+    """Check all jobs before the first one starts; then show the plan, or run them."""
     from fedpan_exp.federation import torchrun
 
     if torchrun.is_launched():
-        raise UserError("torchrun must be given one run: for sweeps and plans leave it out, or start one for each job")
+        raise UserError(
+            "torchrun must start a single run; start sweeps and plans without it, or use one torchrun per job"
+        )
     from fedpan_exp.sweeping import manifest, plan, summary
-    from fedpan_exp.sweeping.jobs import Refused, checked_already, read_jobs
-    from fedpan_exp.sweeping.progress import SweepProgress, watched
+    from fedpan_exp.sweeping.jobs import InvalidJobs, read_jobs, skip_hydra_check
+    from fedpan_exp.sweeping.progress import SweepProgress, show_finished_runs
 
     try:
         jobs = read_jobs(commands)
-    except Refused as refused:
-        for mistake in refused.mistakes[:-1]:
-            report(UserError(mistake))
+    except InvalidJobs as invalid:
+        for message in invalid.messages[:-1]:
+            report(UserError(message))
         raise
-    if any(word.lower() in PLAN for word in words):
+    if any(arg.lower() in PLAN_OVERRIDES for arg in args):
         if jobs is None:
-            raise UserError("plan must be false with a sweeper that chooses as it goes, got true")
+            raise UserError("plan must be false with a sweeper that chooses its jobs one by one, got true")
         plan.show(jobs)
         return
     if jobs:
-        manifest.write(jobs.jobs, words)
-    global course
-    course = SweepProgress(jobs.jobs) if jobs and jobs.in_turn else None
+        manifest.write(jobs.jobs, args)
+    global sweep_progress
+    sweep_progress = SweepProgress(jobs.jobs) if jobs and jobs.is_local else None
     try:
-        with checked_already(), watched(jobs.jobs) if jobs and not jobs.in_turn else nullcontext():
-            launch(commands)
+        with skip_hydra_check(), show_finished_runs(jobs.jobs) if jobs and not jobs.is_local else nullcontext():
+            launch(commands, args)
     finally:
-        summary.conclude(jobs, words) if jobs else summary.conclude_search(words)
+        summary.print_summary(jobs, args) if jobs else summary.print_search_result(args)
 
 
-def launch(commands: list[list[str]]) -> None:
-    """Hand each command to Hydra; a job that fails does not stop the others, and is heard of at the end."""
+def launch(commands: list[list[str]], args: list[str]) -> None:
+    """Run each command with Hydra; `args` is what the user typed.
+
+    A command that fails does not stop the others; its error is raised at the end.
+    """
     import hydra
+
+    def job(cfg: "DictConfig") -> float | None:
+        return run(cfg, args)
 
     failure: Exception | None = None
     for command in commands:
-        flags = [word for word in command if word in ("-m", "--multirun")]  # Hydra takes them only in front
-        sys.argv[1:] = [*flags[:1], *(word for word in command if word not in flags)]
+        flags = [arg for arg in command if arg in ("-m", "--multirun")]  # Hydra accepts them only at the start
+        sys.argv[1:] = [*flags[:1], *(arg for arg in command if arg not in flags)]
         try:
-            hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(run)()
+            hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(job)()
         except Exception as error:
             failure = failure or error
     if failure:
         raise failure
 
 
-def run(cfg: "DictConfig") -> float | None:
-    """One experiment, as Hydra's job: returns its last-five accuracy, for sweepers that search."""
+def run(cfg: "DictConfig", args: list[str]) -> float | None:
+    """Run one experiment as a Hydra job; return its last-five accuracy, for sweepers that search."""
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
     from omegaconf import OmegaConf
 
     from fedpan_exp import config
+    from fedpan_exp.config.choices import find_choices
     from fedpan_exp.federation import torchrun
     from fedpan_exp.report.run_plots import draw
     from fedpan_exp.tracking.record import Record
@@ -129,81 +139,90 @@ def run(cfg: "DictConfig") -> float | None:
         experiment = config.read(cfg)
         settings: Any = OmegaConf.to_container(cfg, resolve=True)
         if experiment.plan:
-            raise UserError("plan must be given on the command line, as plan=true")
+            raise UserError("plan must be set on the command line, as plan=true")
         if torchrun.rank():
-            assist(experiment, settings)
+            run_worker(experiment, settings)
             return None
-        irrelevant, words = experiment.study.irrelevant, hydra.overrides.task
-        record = Record(settings, experiment.logger, irrelevant, words, draw, experiment.pans_off)
+        identity = config.identify(experiment, settings)
+        record = Record(settings, identity, experiment.logger, hydra.overrides.task, draw)
+        choices = find_choices(cfg, hydra, args)
         if hydra.mode == RunMode.RUN:
-            return perform(experiment, record)
-        return perform_in_sweep(experiment, record)
+            return run_study(experiment, record, choices)
+        return run_sweep_job(experiment, record, choices)
     except UserError as error:
         report(error)
         if hydra.mode == RunMode.RUN:
-            raise SystemExit(1) from None  # not an Exception: Hydra adds nothing to it
-        raise  # a sweep goes on, and ends with an error
+            raise SystemExit(1) from None  # not an Exception, so Hydra prints nothing
+        raise  # the sweep continues, and ends with an error
 
 
-def perform(experiment: "Experiment", record: "Record") -> float | None:
-    from fedpan_exp.cli.run_output import announce, conclude
+def run_study(experiment: "Experiment", record: "Record", choices: "list[Choice]") -> float | None:
+    from fedpan_exp.cli.run_output import print_results, print_settings
     from fedpan_exp.system.signals import graceful_shutdown
     from fedpan_exp.tracking.record import FINISHED
 
-    announce(record)
+    print_settings(record, choices)
     if record.status in FINISHED and not experiment.rerun:
-        return conclude(record, earlier=True)
+        return print_results(record, earlier=True)
     with graceful_shutdown() as stop:
         try:
             with record:
                 experiment.study.run(experiment, record, stop)
         except Diverged:
-            conclude(record)  # what came out until then
+            print_results(record)  # the results so far
             raise
-        last5 = conclude(record)
-        stop.raise_if_requested()  # the run was about to end anyway; a sweep goes no further
+        last5 = print_results(record)
+        stop.raise_if_requested()  # the run has ended anyway, but a sweep must not continue
         return last5
 
 
-def assist(experiment: "Experiment", settings: dict[str, Any]) -> None:
-    """As one of torchrun's processes that help the first: the same work, but what it would record is thrown away."""
+def run_worker(experiment: "Experiment", settings: dict[str, Any]) -> None:
+    """Run as a torchrun process other than rank 0: the same work, but its records are discarded."""
+    from fedpan_exp import config
     from fedpan_exp.system.signals import graceful_shutdown
     from fedpan_exp.tracking.logger import LoggerSettings
     from fedpan_exp.tracking.record import Record
 
     with TemporaryDirectory() as folder, graceful_shutdown() as stop:
-        record = Record({**settings, "runs": folder}, LoggerSettings(), experiment.study.irrelevant)
+        record = Record({**settings, "runs": folder}, config.identify(experiment, settings), LoggerSettings())
         experiment.study.run(experiment, record, stop)
 
 
-def perform_in_sweep(experiment: "Experiment", record: "Record") -> float | None:
-    """Once, however many jobs are the same experiment; what others work on is left to them."""
-    from fedpan_exp.cli.run_output import remark
+def run_sweep_job(experiment: "Experiment", record: "Record", choices: "list[Choice]") -> float | None:
+    """Run a job unless its experiment is finished already, or another process works on it."""
+    from fedpan_exp.cli.run_output import print_finished
     from fedpan_exp.system.signals import Interrupted
     from fedpan_exp.tracking.lock import RunLocked
     from fedpan_exp.tracking.record import FINISHED
 
-    is_new = course.enter(record.name) if course else True
+    is_new = sweep_progress.start_job(record.name) if sweep_progress else True
     if record.status in FINISHED and not (experiment.rerun and is_new):
-        return remark(record)
+        return print_finished(record)
     try:
-        last5 = perform(experiment, record)
-    except RunLocked as held:
-        report(UserError(f"passed over: {held}"))
+        last5 = run_study(experiment, record, choices)
+    except RunLocked as locked:
+        report(UserError(f"skipped: {locked}"))
         return None
     except Interrupted as interruption:
         if interruption.ends_sweep:
             raise
-        raise UserError(f"{record.name}: {interruption.reason}; the same command goes on with it") from None
-    if course:
-        course.worked()
+        raise UserError(f"{record.name}: {describe(interruption)}; run the same command to resume it") from None
+    if sweep_progress:
+        sweep_progress.count_run()
     return last5
 
 
+def describe(interruption: KeyboardInterrupt) -> str:
+    """Say why a run has ended and, if known, after which round it will resume."""
+    saved_round = getattr(interruption, "saved_round", None)
+    after = f" after round {saved_round}" if saved_round else ""
+    return f"{getattr(interruption, 'reason', 'interrupted')}{after}"
+
+
 def report(error: UserError) -> None:
-    """Say it once, however many hands the error passes through."""
-    from fedpan_exp.system.console import errors
+    """Print an error once, even if it is caught and raised again."""
+    from fedpan_exp.system.console import error_console
 
     if not getattr(error, "reported", False):
-        errors.print(f"fedpan_exp: {error}", markup=False)
+        error_console.print(f"fedpan_exp: {error}", markup=False)
         error.reported = True  # type: ignore[attr-defined]

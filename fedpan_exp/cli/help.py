@@ -1,4 +1,4 @@
-"""--help: the groups and their options, each with the first line of its YAML, and commands worth copying."""
+"""--help: example commands, and the config groups with the first comment of each option's YAML."""
 
 from pathlib import Path
 
@@ -11,26 +11,26 @@ fedpan_exp: federated learning with position-aware neurons (PANs)
 
   python -m fedpan_exp [group=option ...] [setting=value ...]        (or: fedpan-exp ...)
 
-Worth copying:
+Examples:
   python -m fedpan_exp                                      FedAvg with PANs on MNIST: the default
-  python -m fedpan_exp pan=off                              its baseline: same clients, weights and batches
+  python -m fedpan_exp pan=off                              the baseline: same clients, weights and batches
   python -m fedpan_exp -m pan=off,mul seed=0,1,2            both, three seeds each (any Hydra multirun)
   python -m fedpan_exp dataset=cifar10 model=vgg9 fl_scene.alpha=0.5 fl_scene.H=100
-  python -m fedpan_exp study=partition fl_scene.K=20        draw who gets which labels
-  python -m fedpan_exp study=doctor pan.T=32                which layers know their positions, with advice
-  python -m fedpan_exp sweeps=alpha scale=laptop            a grid or figure of the paper, cut to this machine
-  python -m fedpan_exp sweeps=alpha plan=true               what it would take; nothing is run
+  python -m fedpan_exp study=partition fl_scene.K=20        draw which client has which labels
+  python -m fedpan_exp study=doctor pan.T=32                in which layers the encoding has an effect, with advice
+  python -m fedpan_exp sweeps=alpha scale=laptop            a grid or figure of the paper, at a smaller scale
+  python -m fedpan_exp sweeps=alpha plan=true               what it would cost, without running it
 
-And then:
-  python -m fedpan_exp.report runs                          figures, tables, one page; the paper's numbers beside ours
-  python -m fedpan_exp.runs                               which runs are done, failed or left (--retry)
-  python -m fedpan_exp.misalignment runs                     non-i.i.d. runs as so many misplaced neurons
-  python -m fedpan_exp.data list                            which datasets are here (get: fetch one)
+Other commands:
+  python -m fedpan_exp.report runs                          figures and tables on one page, with the paper's numbers
+  python -m fedpan_exp.runs                                 which runs are done, failed or unfinished (--retry)
+  python -m fedpan_exp.misalignment runs                    the cost of non-i.i.d. data, in misplaced neurons
+  python -m fedpan_exp.data list                            which datasets are available (get: download one)
   python -m fedpan_exp.dashboard                            a W&B workspace for the runs
 """
 
 SETTINGS = """\
-Every setting, with its value:   python -m fedpan_exp [...] --cfg job
+All settings with their values:  python -m fedpan_exp [...] --cfg job
 The paper's letters:             pan.A pan.T  fl_scene.K R E H alpha B
 Also at the root:                seed, runs (folder), rerun=true, ranks, probes, eval_every, training.*, fabric.*
 Hydra's own options:             python -m fedpan_exp --hydra-help
@@ -50,7 +50,7 @@ def help_text() -> str:
 
 
 def _defaults() -> dict[str, str | None]:
-    """Group -> its option in the defaults list, in that order."""
+    """Map each group to its default option, in the order of the defaults list."""
     entries = yaml.safe_load((CONF / "config.yaml").read_text())["defaults"]
     return {
         group: option

@@ -1,4 +1,4 @@
-"""From Hydra's config to an Experiment: where the YAML lies, which dataclasses guard it."""
+"""From Hydra's config to an Experiment: register the schemas, compose, convert, check."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -14,6 +14,7 @@ from fedpan_exp.config.sweep_file import shared_settings
 from fedpan_exp.models import MODELS
 from fedpan_exp.system.errors import ConfigError, hint
 from fedpan_exp.system.paths import CONF, SWEEPS
+from fedpan_exp.tracking.identity import RunIdentity
 
 VARIANTS = {"paper": "canonical", "authors": "authors"}
 
@@ -23,7 +24,7 @@ def register(studies: Mapping[str, type]) -> None:
 
     Studies are passed in: they are built on top of this package.
     """
-    # Where the released code's algorithm is not the canonical one, fidelity=authors takes it.
+    # fidelity=authors selects the released code's variant of an algorithm where it differs from the canonical one.
     OmegaConf.register_new_resolver("variant", VARIANTS.__getitem__, replace=True)
     store = ConfigStore.instance().store
     store(name="schema", node=Experiment)
@@ -35,25 +36,31 @@ def register(studies: Mapping[str, type]) -> None:
 
 
 def read(cfg: DictConfig) -> Experiment:
-    """Resolve and check; a refused setting raises ConfigError."""
+    """Convert a composed config and check it; an invalid setting raises ConfigError."""
     experiment = OmegaConf.to_object(cfg)
     assert isinstance(experiment, Experiment)
-    _refuse_strangers(cfg, experiment)
+    _reject_unknown(cfg, experiment)
     experiment.study.check(experiment)
     return experiment
 
 
+def identify(experiment: Experiment, settings: Mapping[str, Any]) -> RunIdentity:
+    """Return the identity of an experiment's run; `settings` are the same experiment as nested dicts."""
+    study = experiment.study
+    return RunIdentity.of(settings, study.irrelevant, experiment.pans_off, study.total_rounds(experiment))
+
+
 def experiment(*overrides: str) -> Experiment:
-    """An experiment as the command line would make it."""
+    """Compose an experiment from overrides, as the command line does."""
     with initialize_config_dir(str(CONF), version_base="1.3"):
         return read(compose("config", list(overrides)))
 
 
-def _refuse_strangers(cfg: DictConfig, settings: Any, section: str = "") -> None:
-    """Hydra lets `+name=value` add a setting; nobody would read it."""
+def _reject_unknown(cfg: DictConfig, settings: Any, section: str = "") -> None:
+    """Reject settings added with `+name=value`, which nothing would read."""
     names = [field.name for field in fields(settings)]
     for key in map(str, cfg):
         if key not in names:
             raise ConfigError(f"{section}{key} is not a setting{hint(key, names)}")
         if isinstance(cfg[key], DictConfig):
-            _refuse_strangers(cfg[key], getattr(settings, key), f"{section}{key}.")
+            _reject_unknown(cfg[key], getattr(settings, key), f"{section}{key}.")

@@ -1,4 +1,4 @@
-"""An experiment as one typed, checked value; nothing behind it knows of Hydra. Its defaults are in conf/."""
+"""An experiment as one typed, checked value, independent of Hydra. Its defaults are in conf/."""
 
 import math
 from dataclasses import dataclass, field
@@ -31,14 +31,14 @@ class Experiment:
     logger: LoggerSettings = MISSING
     checkpoint: CheckpointSettings = MISSING
     seed: int = 0
-    eval_every: float = 1  # rounds; below 1: a share of the H rounds
-    target_acc: float = 0.8  # rounds and bytes until then are in the summary
-    probes: list[str] = field(default_factory=list)  # what is measured of the clients of a round
-    probe_every: int = 0  # rounds; 0: the last one only
+    eval_every: float = 1  # rounds; below 1: a fraction of the H rounds
+    target_acc: float = 0.8  # the summary says how many rounds and bytes it took to reach this
+    probes: list[str] = field(default_factory=list)  # measurements on the clients of a round
+    probe_every: int = 0  # rounds; 0: the last round only
     fidelity: str = "paper"
     scale: str = "paper"
-    ranks: str = "auto"  # processes that share the clients of a round
-    runs: str = "runs"  # where run folders go
+    ranks: str = "auto"  # processes that train the clients of a round
+    runs: str = "runs"  # the folder of the run folders
     rerun: bool = False
     plan: bool = False
 
@@ -48,14 +48,14 @@ class Experiment:
         for probe in self.probes:
             require_choice("probes", probe, PROBES)
         require(self.probe_every >= 0, "probe_every", "at least 0", self.probe_every)
-        of_weights = all(probe in ("divergence", "cosine") for probe in self.probes)
-        # The others would look at a client's weights through encodings it was not trained with.
+        # The other probes would evaluate a client's weights with encodings it was not trained with.
+        use_weights_only = all(probe in ("divergence", "cosine") for probe in self.probes)
         rule = "divergence or cosine where clients have encodings of their own (pan.per_client)"
-        require(of_weights or self.pan.per_client == "shared", "probes", rule, self.probes)
+        require(use_weights_only or self.pan.per_client == "shared", "probes", rule, self.probes)
         check_ranks(self.ranks)
 
     def network(self) -> Network:
-        """The network with its initial weights: the same for every algorithm and PAN setting of a seed."""
+        """Build the network with its initial weights, which depend on the seed but not on the algorithm or the PANs."""
         net = self.build(self.pan)
         authors_init(net, rng(self.seed, "weights"))
         return net
@@ -65,24 +65,24 @@ class Experiment:
         return self.model.build((channels, height, width), self.dataset.classes, pan)
 
     def meta_network(self) -> Network:
-        """The network without memory for its weights: to ask for its layers and their widths."""
+        """Build the network on the meta device, without memory for its weights, to inspect its layers."""
         with torch.device("meta"):
             return self.build(self.pan)
 
     @property
     def pans_off(self) -> bool:
-        """Whether no encoding of the network does anything: A=0, or a T that is neutral at every layer's width."""
+        """Whether no encoding of the network has an effect: A=0, or a T that is neutral at every layer's width."""
         if self.pan.is_off or {"model", "pan"} & set(self.study.irrelevant):
             return self.pan.is_off
         return all(encoding.neutral for encoding in encodings(self.meta_network()))
 
     def evaluates(self, round_idx: int) -> bool:
-        """Whether a round ends with a test: every so often, and the last five, whose mean is reported."""
+        """Whether to test after a round: every `eval_every` rounds, and in the last five, whose mean is reported."""
         H = self.fl_scene.H
         every = max(1, round(self.eval_every if self.eval_every >= 1 else self.eval_every * H))
         return round_idx % every == 0 or round_idx > H - 5
 
     def probes_at(self, round_idx: int) -> bool:
-        """Whether a round is measured by the probes."""
+        """Whether the probes measure a round."""
         due = self.probe_every > 0 and round_idx % self.probe_every == 0
         return bool(self.probes) and (due or round_idx == self.fl_scene.H)

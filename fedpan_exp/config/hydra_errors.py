@@ -1,4 +1,4 @@
-"""Hydra's and OmegaConf's errors in one line: the setting, the rule, the value, the nearest right name."""
+"""Turn errors of Hydra and OmegaConf into one line: the setting, the rule, the value, the closest valid name."""
 
 import re
 
@@ -11,28 +11,28 @@ from fedpan_exp.system.errors import hint, listed
 from fedpan_exp.system.paths import CONF, SWEEPS
 
 HYDRA_ERRORS = (HydraException, OmegaConfBaseException)
-NOTHING_CHOSEN = "Config group override must be"  # a bare ValueError of Hydra's, for group=null
-EXTRAS = {  # options that come with a package of their own
+NOTHING_CHOSEN = "Config group override must be"  # Hydra raises a bare ValueError for group=null
+EXTRAS = {  # option -> the package that provides it
     "hydra/launcher/joblib": "hydra-joblib-launcher",
     "hydra/launcher/submitit_slurm": "hydra-submitit-launcher",
     "hydra/launcher/submitit_local": "hydra-submitit-launcher",
     "hydra/launcher/ray": "hydra-ray-launcher",
     "hydra/sweeper/optuna": "hydra-optuna-sweeper",
 }
-KINDS = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false", "String": "a word"}
+KINDS = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false", "String": "a string"}
 
 
 def one_line(error: Exception, overrides: list[str]) -> str:
     text = str(error)
     if text.startswith(NOTHING_CHOSEN):
-        return f"a group must have one of its options, got {listed([w for w in overrides if w.endswith('=null')])}"
+        return f"a group must have one of its options, got {listed([o for o in overrides if o.endswith('=null')])}"
     missing = error.missing_cfg_file or "" if isinstance(error, MissingConfigException) else ""
     if missing in EXTRAS:
         return f"{missing} needs its package: pip install {EXTRAS[missing]}"
     if isinstance(error, MissingConfigException) and error.options is not None:
         group, _, option = missing.rpartition("/")
-        ours = (SWEEPS if group == "sweeps" else CONF / group).glob("*.yaml")
-        options = sorted(path.stem for path in ours) or error.options  # Hydra's own groups are not in our folders
+        files = (SWEEPS if group == "sweeps" else CONF / group).glob("*.yaml")
+        options = sorted(path.stem for path in files) or error.options  # Hydra's own groups have no files in conf/
         return f"{group} must be {listed(options, 'or')}, got {option}{hint(option, options)}"
     if isinstance(error, OverrideParseException):
         return f"cannot read {error.override!r}; settings are written name=value, as in pan.A=0.1"
@@ -54,11 +54,11 @@ def _unknown(name: str, overrides: list[str]) -> str:
 
 
 def _settings(overrides: list[str]) -> list[str]:
-    """Every name that could have been meant, with the groups chosen as they were."""
+    """List all valid setting names for the chosen config groups."""
     from hydra import compose, initialize_config_dir
 
     groups = [path.name for path in CONF.iterdir() if path.is_dir() and path.name != "hydra"]
-    choices = [word for word in overrides if word.split("=")[0] in groups]
+    choices = [override for override in overrides if override.split("=")[0] in groups]
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(CONF), version_base="1.3"):
         try:
@@ -72,7 +72,7 @@ def _names(cfg: DictConfig, prefix: str = "") -> list[str]:
     names = []
     for key in map(str, cfg):
         names.append(f"{prefix}{key}")
-        node = cfg._get_node(key)  # as it stands: an interpolation need not be resolved to be named
+        node = cfg._get_node(key)  # unresolved: an interpolation may fail here
         if isinstance(node, DictConfig):
             names += _names(node, f"{prefix}{key}.")
     return names

@@ -11,7 +11,7 @@ from pathlib import Path
 from fedpan_exp.data.dataset import BUILT_IN, SOURCES
 from fedpan_exp.data.inventory import inventory
 from fedpan_exp.data.store import load_or_download
-from fedpan_exp.system.console import console, errors
+from fedpan_exp.system.console import console, error_console
 from fedpan_exp.system.errors import UserError, require_choice
 
 EXAMPLES = """\
@@ -51,10 +51,10 @@ def main() -> None:
         else:
             get(args.root, args.names)
     except UserError as error:
-        errors.print(f"fedpan_exp: {error}", markup=False)
+        error_console.print(f"fedpan_exp: {error}", markup=False)
         raise SystemExit(1) from None
     except KeyboardInterrupt:
-        errors.print("fedpan_exp: interrupted; run the same command to resume")
+        error_console.print("fedpan_exp: interrupted; run the same command to resume")
         raise SystemExit(130) from None
 
 

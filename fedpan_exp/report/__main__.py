@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from fedpan_exp.report.build import Report
-from fedpan_exp.system.console import console, errors
+from fedpan_exp.system.console import console, error_console
 from fedpan_exp.system.errors import UserError, require
 
 EXAMPLES = """\
@@ -43,7 +43,7 @@ def main() -> None:
         if args.watch:
             rebuild_on_change(report)
     except UserError as error:
-        errors.print(f"fedpan_exp: {error}", markup=False)
+        error_console.print(f"fedpan_exp: {error}", markup=False)
         raise SystemExit(1) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None

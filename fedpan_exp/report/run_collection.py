@@ -7,7 +7,7 @@ from fedpan_exp.report.records import read_records, to_columns
 from fedpan_exp.report.runs import Run
 from fedpan_exp.report.sweeps import Sweep, read_listings
 from fedpan_exp.system.errors import UserError
-from fedpan_exp.tracking.runs import Entry
+from fedpan_exp.tracking.runs import RunEntry
 
 SIGNATURE_FILES = ("status.json", "metrics.jsonl", "summary.json", "config.yaml", "partition.csv")
 
@@ -41,7 +41,7 @@ class RunCollection:
 
 
 def read_run(folder: Path) -> Run:
-    entry = Entry(folder)
+    entry = RunEntry(folder)
     lines, defects = read_records(folder / "metrics.jsonl")
     if entry.status == "unreadable":
         defects.append("status.json is missing or damaged")
@@ -76,7 +76,7 @@ def distinct(runs: Iterable[Run]) -> list[Run]:
 
 def folder_signature(folder: Path) -> Signature:
     """Includes the status: it changes when the process dies, although no file does."""
-    return (Entry(folder).status, *(_file_signature(folder / name) for name in SIGNATURE_FILES))
+    return (RunEntry(folder).status, *(_file_signature(folder / name) for name in SIGNATURE_FILES))
 
 
 def _file_signature(path: Path) -> tuple[int, int] | None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fedpan_exp.tracking.identity import NON_IDENTITY_KEYS, is_off
-from fedpan_exp.tracking.runs import Entry
+from fedpan_exp.tracking.identity import NON_IDENTITY_KEYS
+from fedpan_exp.tracking.runs import RunEntry
 
 PAN_NAMES = {"add": "PAN+", "mul": "PAN∘"}
 PAN_DEFAULTS = {"T": 1, "encoding": "sine", "placement": "paper", "per_client": "shared", "own_share": 0.5}
@@ -20,7 +20,7 @@ VALUE = "summary/last5_acc"  # what runs are compared by, unless stated otherwis
 class Run:
     """A run folder, read once. Statistics include it only if it is `complete`."""
 
-    entry: Entry
+    entry: RunEntry
     columns: dict[str, np.ndarray]  # of metrics.jsonl; NaN or None where a line lacks the metric
     defects: tuple[str, ...] = ()  # of its files
 
@@ -63,8 +63,7 @@ class Run:
 
     @property
     def is_off(self) -> bool:
-        """A run's name says off also where an encoding is neutral on every layer."""
-        return "-off-" in self.name or is_off({"mode": "off", "A": 0, "T": 1, **self._pan})
+        return self.entry.pans_off
 
     @cached_property
     def pan(self) -> str:

@@ -13,7 +13,7 @@ from fedpan_exp.studies.centralized import (
 )
 from fedpan_exp.studies.setup import accuracies
 from fedpan_exp.system.console import warn
-from fedpan_exp.system.signals import Stop
+from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import Record
 from fedpan_exp.training import EvalResult, TrainingProgress, read_progress
 
@@ -22,16 +22,19 @@ from fedpan_exp.training import EvalResult, TrainingProgress, read_progress
 class Centralize(CentralizedStudy):
     name: str = "centralize"
 
-    def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
+    def total_rounds(self, experiment: Experiment) -> int:
+        return self.epochs
+
+    def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
         setup = set_up_centralized(experiment)
         lock_run(experiment, record)
         path = checkpoint_path(record)
         earlier = read_progress(path)
-        if earlier.records > record.position:
+        if earlier.records > record.metrics_bytes:
             warn(f"the checkpoint {path} is ignored: records that belong to it are missing")
             path.unlink()
             earlier = TrainingProgress()
-        test_accs = [line["global/test_acc"] for line in record.start(keep=earlier.records)]
+        test_accs = [line["global/test_acc"] for line in record.start(keep_bytes=earlier.records)]
         started = time.perf_counter()
 
         def on_epoch(epoch: int, loss: float, result: EvalResult) -> None:
@@ -44,5 +47,5 @@ class Centralize(CentralizedStudy):
         try:
             state = train_network(setup, record, stop, on_epoch=on_epoch)
         finally:
-            record.summarise(accuracies(test_accs))
+            record.write_summary(accuracies(test_accs))
         record.save_weights(state)

@@ -18,7 +18,7 @@ from fedpan_exp.studies.study import Study
 from fedpan_exp.system.console import ProgressBar, console, print_status, warn
 from fedpan_exp.system.errors import require, require_choice
 from fedpan_exp.system.rng import rng
-from fedpan_exp.system.signals import Stop
+from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import CHECKPOINT, Record
 from fedpan_exp.training import (
     Classifier,
@@ -114,7 +114,7 @@ def checkpoint_path(record: Record, k: int = 0) -> Path:
 def train_network(
     setup: CentralizedSetup,
     record: Record,
-    stop: Stop,
+    stop: StopRequest,
     k: int = 0,
     on_epoch: Callable[[int, float, EvalResult], None] = lambda epoch, loss, result: None,
 ) -> dict[str, Tensor]:
@@ -141,6 +141,6 @@ def train_network(
             progress.describe(f"epoch {epoch}/{settings.epochs}  loss {loss:.4f}  accuracy {result.accuracy:.2%}")
         return {"loss": loss, "accuracy": result.accuracy}
 
-    keeper = EpochCheckpoint(path, finish_epoch, lambda: record.position)
+    keeper = EpochCheckpoint(path, finish_epoch, lambda: record.metrics_bytes)
     train(Classifier(net, training, settings.optimizer), batches, settings.epochs, keeper, experiment.fabric)
     return {name: tensor.detach() for name, tensor in net.state_dict().items()}

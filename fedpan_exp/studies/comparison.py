@@ -14,7 +14,7 @@ from fedpan_exp.studies.setup import FederatedSetup, set_up
 from fedpan_exp.system.console import print_status
 from fedpan_exp.system.errors import Diverged, require
 from fedpan_exp.system.rng import rng
-from fedpan_exp.system.signals import Stop
+from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import Record
 from fedpan_exp.training import FlatParameters, classification_loss
 
@@ -38,7 +38,7 @@ class Comparison(Federate):
         require(per_client == "shared", "pan.per_client", rule, per_client)
         check_layers(experiment.meta_network(), self.layers)
 
-    def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
+    def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
         setup = set_up(experiment)
         rule = f"at most {len(setup.test):,}, the test images of {experiment.dataset.name}"
         require(self.samples <= len(setup.test), "study.samples", rule, self.samples)
@@ -48,7 +48,7 @@ class Comparison(Federate):
         layers = self.layers or list(setup.trainer.net.net.activation_modules)
         probe = ActivationProbe(setup.trainer, setup.test, self.samples, experiment.seed, layers)
         ratios = self.compare(global_model, local_model, probe, setup, record)
-        record.summarise(summary | {f"summary/{self.name}/{layer}": ratio for layer, ratio in ratios.items()})
+        record.write_summary(summary | {f"summary/{self.name}/{layer}": ratio for layer, ratio in ratios.items()})
 
     @abstractmethod
     def compare(
@@ -63,7 +63,7 @@ class Comparison(Federate):
 
 
 def finetune_client(
-    experiment: Experiment, setup: FederatedSetup, global_model: FlatParameters, E: int, stop: Stop
+    experiment: Experiment, setup: FederatedSetup, global_model: FlatParameters, E: int, stop: StopRequest
 ) -> FlatParameters:
     """Train the global model further on the data of one client, drawn by the seed: plain SGD for any algorithm."""
     scene, trainer, clients = experiment.fl_scene, setup.trainer, setup.clients

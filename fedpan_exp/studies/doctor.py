@@ -10,7 +10,7 @@ from fedpan_exp.models import Pan, PositionEncoding, encodings
 from fedpan_exp.studies.study import Study
 from fedpan_exp.system.atomic_io import write_json
 from fedpan_exp.system.console import console, print_status, warn
-from fedpan_exp.system.signals import Stop
+from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import Record
 
 COLUMNS = {  # key of a record -> column of the table
@@ -31,7 +31,7 @@ class Doctor(Study):
     # Encodings depend neither on training nor on randomness.
     irrelevant: ClassVar[tuple[str, ...]] = ("algorithm", "fl_scene", "training", "fabric", "eval_every", "seed")
 
-    def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
+    def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
         layers = encodings(experiment.build(experiment.pan))
         rows = [examine(encoding) for encoding in layers]
         record.start()
@@ -43,7 +43,7 @@ class Doctor(Study):
         console.print(table(rows))
         show_advice(rows)
         warn_about_amplitude(experiment.pan)
-        record.summarise({"summary/layers": len(rows), "summary/silent_layers": sum(not row["on"] for row in rows)})
+        record.write_summary({"summary/layers": len(rows), "summary/silent_layers": sum(not row["on"] for row in rows)})
 
 
 def examine(encoding: PositionEncoding) -> dict[str, Any]:

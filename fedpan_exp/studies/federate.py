@@ -10,7 +10,7 @@ from fedpan_exp.probes import PROBES, make_probes, measure
 from fedpan_exp.studies.setup import FederatedSetup, accuracies, make_task, set_up, write_partition, write_users
 from fedpan_exp.studies.study import Study
 from fedpan_exp.system.console import print_status, progress_bar
-from fedpan_exp.system.signals import Interrupted, Stop
+from fedpan_exp.system.signals import Interrupted, StopRequest
 from fedpan_exp.tracking.record import CHECKPOINT, Record
 
 SUMMED = ("comm/up_bytes", "comm/down_bytes", "time/round_s")
@@ -20,7 +20,10 @@ SUMMED = ("comm/up_bytes", "comm/down_bytes", "time/round_s")
 class Federate(Study):
     name: str = "federate"
 
-    def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
+    def total_rounds(self, experiment: Experiment) -> int:
+        return experiment.fl_scene.H
+
+    def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
         run_federated(experiment, set_up(experiment), record, stop)
 
 
@@ -29,7 +32,7 @@ class Trained(NamedTuple):
     summary: dict[str, float]
 
 
-def run_federated(experiment: Experiment, setup: FederatedSetup, record: Record, stop: Stop) -> Trained:
+def run_federated(experiment: Experiment, setup: FederatedSetup, record: Record, stop: StopRequest) -> Trained:
     """Run all rounds, resuming from the last checkpoint; afterwards the network holds the global model."""
     scene, trainer = experiment.fl_scene, setup.trainer
     probes = make_probes(experiment.probes, trainer, setup.clients, setup.test)
@@ -40,8 +43,8 @@ def run_federated(experiment: Experiment, setup: FederatedSetup, record: Record,
     states = ClientStates(checkpoints.states_folder, on_disk=scene.client_memory == "disk")
     if experiment.rerun:
         checkpoints.clear()
-    resume = checkpoints.latest(states, record.position, trainer.fabric.device)
-    records = record.start(keep=resume.records if resume else 0)
+    resume = checkpoints.latest(states, record.metrics_bytes, trainer.fabric.device)
+    records = record.start(keep_bytes=resume.records if resume else 0)
     write_users(record, setup.data)
     write_partition(record, setup.data, setup.split, experiment.dataset.classes)
     rounds = resume.round_idx if resume else 0
@@ -70,15 +73,16 @@ def run_federated(experiment: Experiment, setup: FederatedSetup, record: Record,
                 record.write(rounds, metrics)
                 records.append({"round": rounds, **metrics})
                 if checkpoints.is_due(rounds):
-                    checkpoints.save(rounds, server, states, record.position)
+                    checkpoints.save(rounds, server, states, record.metrics_bytes)
                 progress.describe(f"round {rounds}/{scene.H}  {describe(records)}")
         except Interrupted as interruption:
             if interruption.cleanly and rounds:
-                checkpoints.save(rounds, server, states, record.position)
+                checkpoints.save(rounds, server, states, record.metrics_bytes)
+                interruption.saved_round = rounds
             raise
         finally:  # a run that ends early gets a summary too
             summary = summarise(records, experiment.target_acc)
-            record.summarise(summary)
+            record.write_summary(summary)
     trainer.net.load(server.weights, server.buffers)
     record.save_weights(trainer.net.net.state_dict())
     return Trained(server, summary)

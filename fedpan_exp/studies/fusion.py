@@ -20,7 +20,7 @@ from fedpan_exp.studies.centralized import (
 from fedpan_exp.system.console import progress_bar
 from fedpan_exp.system.errors import require, require_choice
 from fedpan_exp.system.rng import rng
-from fedpan_exp.system.signals import Stop
+from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import Record
 
 State = dict[str, Tensor]
@@ -48,7 +48,7 @@ class Fusion(CentralizedStudy):
         require_choice("study.transport", self.transport, ("hard", "entropic"))
         require(self.epsilon > 0, "study.epsilon", "above 0", self.epsilon)
 
-    def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
+    def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
         setup = set_up_centralized(experiment, parts=2)
         images = len(setup.clients.images)
         rule = f"at most {images:,}, the number of training images"
@@ -70,7 +70,7 @@ class Fusion(CentralizedStudy):
                 results[mu] = accuracies
                 progress.describe(f"mu {mu:g}  Avg {accuracies['avg_acc']:.2%}  OT+Avg {accuracies['ot_acc']:.2%}")
         middle = results[min(results, key=lambda mu: abs(mu - 0.5))]
-        record.summarise({"summary/avg_middle": middle["avg_acc"], "summary/ot_middle": middle["ot_acc"]})
+        record.write_summary({"summary/avg_middle": middle["avg_acc"], "summary/ot_middle": middle["ot_acc"]})
 
     def align(self, setup: CentralizedSetup, a: State, b: State) -> State:
         """b with its neurons aligned to a's."""

@@ -14,7 +14,7 @@ from fedpan_exp.system.atomic_io import write_json
 from fedpan_exp.system.console import progress_bar
 from fedpan_exp.system.errors import require, require_each
 from fedpan_exp.system.rng import rng
-from fedpan_exp.system.signals import Stop
+from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import Record
 
 PAPER_P_SF = 0.1  # for the shuffles of local training and the plotted matrix
@@ -48,7 +48,7 @@ class KeptRatio(Study):
         rule = f"between 0 and study.steps={self.steps}"
         require_each("study.N_sf", self.N_sf, rule, lambda N_sf: 0 <= N_sf <= self.steps)
 
-    def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
+    def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
         record.start()
         seed = experiment.seed
         perm = sample_permutation(self.neurons, PAPER_P_SF, rng(seed, "permutation matrix"))
@@ -64,7 +64,7 @@ class KeptRatio(Study):
                 record.write(row, {**settings, **result})
                 if "N_sf" in settings:
                     summary[f"summary/kept_N_sf_{settings['N_sf']:g}"] = result["kept"]
-        record.summarise(summary)
+        record.write_summary(summary)
 
     def _permutation(self, generator: Generator, P_sf: float, N_sf: float | None = None) -> Tensor:
         if N_sf is None:

@@ -6,7 +6,7 @@ from typing import ClassVar
 from fedpan_exp.config import Experiment
 from fedpan_exp.studies.setup import load_and_split, write_partition, write_users
 from fedpan_exp.studies.study import Study
-from fedpan_exp.system.signals import Stop
+from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import Record
 
 
@@ -24,14 +24,14 @@ class Partition(Study):
         "probe_every",
     )
 
-    def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
+    def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
         data, split = load_and_split(experiment)
         record.start()
         write_users(record, data)
         counts = write_partition(record, data, split, experiment.dataset.classes)
         sizes = counts.sum(1).float()
         labels = (counts > 0).sum(1).float()
-        record.summarise(
+        record.write_summary(
             {
                 "summary/clients": len(counts),
                 "summary/samples_min": int(sizes.min()),

@@ -18,7 +18,7 @@ from fedpan_exp.studies.study import Study
 from fedpan_exp.system.console import print_status, progress_bar
 from fedpan_exp.system.errors import require, require_choice, require_each
 from fedpan_exp.system.rng import rng
-from fedpan_exp.system.signals import Stop
+from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import Record
 
 INITIALISATIONS = {"he": he_init, "authors": authors_init}
@@ -49,7 +49,7 @@ class ShuffleError(Study):
         require_choice("study.initialisation", self.initialisation, INITIALISATIONS)
 
     @torch.no_grad()
-    def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
+    def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
         """Use the same weights, random input and permutations for all settings."""
         seed, device = experiment.seed, experiment.fabric.make().device
         net = experiment.build(Pan())
@@ -78,7 +78,7 @@ class ShuffleError(Study):
                 record.write(row, records[-1])
                 record.heartbeat()
                 progress.describe("{mode} A={A:g} T={T:g}  error {error:.3g}".format(**records[-1]))
-        record.summarise(fit_powers(records, self.T[0]))
+        record.write_summary(fit_powers(records, self.T[0]))
 
 
 def fit_powers(records: list[dict[str, Any]], T: float) -> dict[str, float]:

@@ -14,7 +14,7 @@ from fedpan_exp.studies.federate import Federate, run_federated
 from fedpan_exp.studies.setup import set_up
 from fedpan_exp.system.errors import require
 from fedpan_exp.system.rng import rng
-from fedpan_exp.system.signals import Stop
+from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import Record
 from fedpan_exp.training import LocalTrainer
 
@@ -31,7 +31,7 @@ class ShuffleFederate(Federate):
         require(math.isfinite(self.N_sf) and self.N_sf >= 0, "study.N_sf", "at least 0", self.N_sf)
         require(0 <= self.P_sf <= 1, "study.P_sf", "in [0, 1]", self.P_sf)
 
-    def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
+    def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
         setup = set_up(experiment)
         clients = ShufflingClients(setup.clients, setup.trainer, self.N_sf, self.P_sf)
         run_federated(experiment, replace(setup, clients=clients), record, stop)

@@ -16,7 +16,7 @@ from fedpan_exp.studies.weights import load_run_weights
 from fedpan_exp.system.console import print_status, progress_bar
 from fedpan_exp.system.errors import require
 from fedpan_exp.system.rng import rng
-from fedpan_exp.system.signals import Stop
+from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import Record
 
 
@@ -35,10 +35,10 @@ class ShuffleTest(CentralizedStudy):
         require(in_range, "study.P_sf", "values in [0, 1]", self.P_sf)
         require(self.repeats >= 1, "study.repeats", "at least 1", self.repeats)
 
-    def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
+    def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
         setup = set_up_centralized(experiment)
         spec = setup.eval_network.permutation_spec
-        loaded = load_run_weights(Path(self.weights), record.settings, setup.eval_network) if self.weights else None
+        loaded = load_run_weights(Path(self.weights), record, setup.eval_network) if self.weights else None
         lock_run(experiment, record)
         record.start()
         state = loaded or train_network(setup, record, stop)
@@ -48,7 +48,7 @@ class ShuffleTest(CentralizedStudy):
         outputs = setup.logits(state)
         accuracy = _accuracy(outputs, setup.test.y)
         print_status("trained", f"test accuracy {accuracy:.2%} before shuffling")
-        record.summarise({"summary/test_acc": accuracy})
+        record.write_summary({"summary/test_acc": accuracy})
         with progress_bar("shuffle", len(self.P_sf) * self.repeats) as progress:
             for number, P_sf in enumerate(self.P_sf, start=1):
                 accuracies, errors = [], []

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from fedpan_exp.config import Experiment
-from fedpan_exp.system.signals import Stop
+from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import Record
 
 
@@ -16,6 +16,10 @@ class Study(ABC):
         if "model" not in self.irrelevant:
             experiment.meta_network()  # fails if the network cannot be built
 
+    def total_rounds(self, experiment: Experiment) -> int | None:
+        """Return how many rounds or epochs a run records; None if its records are other measurements."""
+        return None
+
     @abstractmethod
-    def run(self, experiment: Experiment, record: Record, stop: Stop) -> None:
+    def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
         """Run the study and write its results to the record."""

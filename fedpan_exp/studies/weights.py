@@ -11,15 +11,17 @@ from torch import Tensor
 
 from fedpan_exp.models import Network
 from fedpan_exp.system.errors import ConfigError, first_line
-from fedpan_exp.tracking.identity import is_off
+from fedpan_exp.tracking.record import Record
+from fedpan_exp.tracking.runs import RunEntry
 
 
-def load_run_weights(folder: Path, settings: Mapping[str, Any], net: Network) -> dict[str, Tensor]:
-    """State dict from the run in `folder`, for `net`, which `settings` describe."""
+def load_run_weights(folder: Path, record: Record, net: Network) -> dict[str, Tensor]:
+    """Return the weights of the run in `folder`, for `net`, the network of the run `record`."""
     try:
         saved = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
         state = load_file(folder / "weights.safetensors")
-        theirs, ours = _network(saved), _network(settings)
+        theirs = _network(saved, RunEntry(folder).pans_off)
+        ours = _network(record.settings, record.identity.pans_off)
     except (OSError, SafetensorError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(
             f"study.weights must be the folder of a finished run, got {folder} ({first_line(error)})"
@@ -32,9 +34,9 @@ def load_run_weights(folder: Path, settings: Mapping[str, Any], net: Network) ->
     return state
 
 
-def _network(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Setting -> value, for all settings that determine the network."""
+def _network(settings: Mapping[str, Any], pans_off: bool) -> dict[str, Any]:
+    """What the weights of a network depend on, by the names of its settings."""
     model = {f"model.{key}": value for key, value in settings["model"].items() if not key.endswith("lr")}
     pan = settings["pan"]
-    encoding = {"pan": "off"} if is_off(pan) else {f"pan.{key}": value for key, value in pan.items()}
+    encoding = {"pan": "off"} if pans_off else {f"pan.{key}": value for key, value in pan.items()}
     return {"dataset": settings["dataset"]["name"], **model, **encoding}

@@ -1,1 +1,1 @@
-"""Many experiments by one command: their grids, their jobs, what they would cost, how far they have come."""
+"""Sweeps: many experiments with one command. Grids, jobs, plan, progress, summary."""

@@ -1,4 +1,4 @@
-"""The jobs of a command, each composed and checked before the first starts."""
+"""The jobs of a command, all composed and checked before the first one starts."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,31 +19,31 @@ from fedpan_exp.system.errors import ConfigError, UserError
 from fedpan_exp.system.paths import CONF
 from fedpan_exp.tracking.record import Record
 
-GRID = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"  # Hydra's own; others choose as they go
-IN_TURN = "hydra._internal.core_plugins.basic_launcher.BasicLauncher"  # likewise; others run jobs elsewhere
-WORTH_A_BAR = 50  # jobs
+GRID_SWEEPER = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"  # others choose jobs one by one
+LOCAL_LAUNCHER = "hydra._internal.core_plugins.basic_launcher.BasicLauncher"  # others run jobs in other processes
+MIN_JOBS_FOR_BAR = 50
 
 
 @dataclass(frozen=True)
 class Job:
     overrides: list[str]
     experiment: Experiment
-    record: Record  # not begun: for its name, its folder and what is there
+    record: Record  # not started: for the name, the folder and the status of the run
 
 
 @dataclass(frozen=True)
 class Jobs:
     jobs: list[Job]
-    in_turn: bool  # this process runs them, one after another
+    is_local: bool  # whether this process runs them, one after another
 
     def distinct(self) -> list[Job]:
-        """One job a run: those that are the same experiment share it."""
+        """Return one job per run; jobs with the same experiment share a run."""
         return list({job.record.name: job for job in reversed(self.jobs)}.values())[::-1]
 
 
 @contextmanager
-def checked_already() -> Iterator[None]:
-    """Hydra would compose every job once more before the first starts, to check what `read_jobs` has checked."""
+def skip_hydra_check() -> Iterator[None]:
+    """Keep Hydra from composing every job again to check it: `read_jobs` has done so."""
     check = BasicSweeper.validate_batch_is_legal
     BasicSweeper.validate_batch_is_legal = lambda self, batch: None  # type: ignore[method-assign]
     try:
@@ -53,44 +53,44 @@ def checked_already() -> Iterator[None]:
 
 
 def read_jobs(commands: Sequence[Sequence[str]]) -> Jobs | None:
-    """The jobs of these command lines; None where only the sweeper knows them. All that is wrong is said at once."""
+    """Compose the jobs of these command lines; None if only the sweeper knows them. Raises all errors at once."""
     with initialize_config_dir(str(CONF), version_base="1.3"):
         hydra = _hydra(commands[0])
-        if hydra.sweeper._target_ != GRID:
+        if hydra.sweeper._target_ != GRID_SWEEPER:
             return None
-        overrides = [words for command in commands for words in _split(command, hydra)]
+        all_overrides = [overrides for command in commands for overrides in _split(command, hydra)]
         jobs: list[Job] = []
-        mistakes: dict[str, None] = {}  # each once, in order
-        for words in _with_a_bar(overrides):
+        messages: dict[str, None] = {}  # an ordered set
+        for overrides in _with_progress(all_overrides):
             try:
-                jobs.append(_job(words))
+                jobs.append(_job(overrides))
             except UserError as error:
-                mistakes[str(error)] = None
+                messages[str(error)] = None
             except HYDRA_ERRORS as error:
-                mistakes[one_line(error, words)] = None
-    if mistakes:
-        raise Refused(list(mistakes), len(jobs))
-    return Jobs(jobs, hydra.launcher._target_ == IN_TURN)
+                messages[one_line(error, overrides)] = None
+    if messages:
+        raise InvalidJobs(list(messages), len(jobs))
+    return Jobs(jobs, hydra.launcher._target_ == LOCAL_LAUNCHER)
 
 
-class Refused(ConfigError):
-    """A line for each kind of mistake; nothing was started."""
+class InvalidJobs(ConfigError):
+    """Jobs with invalid settings, one message per distinct error. No job was started."""
 
-    def __init__(self, mistakes: list[str], sound: int):
-        self.mistakes = mistakes
-        others = f"; nothing was started, though {sound} other jobs are sound" if sound else ""
-        super().__init__(mistakes[-1] + others)
+    def __init__(self, messages: list[str], valid: int):
+        self.messages = messages
+        are_valid = "job is valid" if valid == 1 else "jobs are valid"
+        super().__init__(messages[-1] + (f"; nothing was started, though {valid} other {are_valid}" if valid else ""))
 
 
 def _hydra(command: Iterable[str]) -> Any:
-    """Hydra's own settings, for which what is swept does not matter."""
+    """Compose Hydra's own settings, which do not depend on the swept overrides."""
     overrides = _parser().parse_overrides(_settings(command))
     plain = [override.input_line for override in overrides if not override.is_sweep_override()]
-    return compose("config", [word for word in plain if word], return_hydra_config=True).hydra
+    return compose("config", [line for line in plain if line], return_hydra_config=True).hydra
 
 
 def _split(command: Sequence[str], hydra: Any) -> list[list[str]]:
-    """As Hydra will."""
+    """Split a command into the overrides of its jobs, as Hydra does."""
     is_sweep = {"-m", "--multirun"} & set(command) or str(hydra.mode).endswith("MULTIRUN")
     params = [f"{name}={values}" for name, values in (hydra.sweeper.params or {}).items()] if is_sweep else []
     overrides = _parser().parse_overrides([*params, *_settings(command)])
@@ -102,27 +102,27 @@ def _split(command: Sequence[str], hydra: Any) -> list[list[str]]:
 
 
 def _parser() -> OverridesParser:
-    """One that knows the options of the config groups, for glob(*)."""
+    """Create a parser that knows the options of the config groups, for glob(*)."""
     return OverridesParser.create(GlobalHydra.instance().config_loader())
 
 
 def _settings(command: Iterable[str]) -> list[str]:
-    return [word for word in command if not word.startswith("-")]
+    return [arg for arg in command if not arg.startswith("-")]
 
 
-def _with_a_bar(overrides: list[list[str]]) -> Iterator[list[str]]:
-    if len(overrides) < WORTH_A_BAR:
-        yield from overrides
+def _with_progress(jobs: list[list[str]]) -> Iterator[list[str]]:
+    if len(jobs) < MIN_JOBS_FOR_BAR:
+        yield from jobs
         return
-    with progress_bar("check", len(overrides), log_lines=1) as progress:
-        for words in progress.track(overrides):
-            progress.describe(f"{len(overrides)} jobs")
-            yield words
+    with progress_bar("check", len(jobs), log_lines=1) as progress:
+        for overrides in progress.track(jobs):
+            progress.describe(f"{len(jobs)} jobs")
+            yield overrides
 
 
 def _job(overrides: list[str]) -> Job:
     cfg = compose("config", overrides)
     experiment = config.read(cfg)
     settings: Any = OmegaConf.to_container(cfg, resolve=True)
-    irrelevant, pans_off = experiment.study.irrelevant, experiment.pans_off
-    return Job(overrides, experiment, Record(settings, experiment.logger, irrelevant, pans_off=pans_off))
+    record = Record(settings, config.identify(experiment, settings), experiment.logger)
+    return Job(overrides, experiment, record)

@@ -1,4 +1,4 @@
-"""Which runs a sweep covers, kept beside the run folders: runs are named by their settings and shared by sweeps."""
+"""The list of runs that a sweep covers. Run folders are named by their settings, and several sweeps can share a run."""
 
 import shlex
 from collections.abc import Sequence
@@ -11,20 +11,20 @@ from fedpan_exp.system.errors import ConfigError, first_line
 from fedpan_exp.tracking.runs import SWEEPS
 
 
-def write(jobs: Sequence[Job], words: Sequence[str]) -> None:
-    """runs/.sweeps/<sweep>-<scale>.json; what an earlier command added to the same sweep, more seeds say, stays."""
-    experiment, name = jobs[0].experiment, choice(words, "sweeps")
+def write(jobs: Sequence[Job], args: Sequence[str]) -> None:
+    """Write runs/.sweeps/<sweep>-<scale>.json. Runs of earlier commands, such as other seeds, stay in the list."""
+    experiment, name = jobs[0].experiment, choice(args, "sweeps")
     if not name:
-        return  # a grid made up on the command line is nobody's exhibit
+        return  # a grid of the command line has no name
     runs = Path(experiment.runs)
     path = runs / SWEEPS / f"{name}-{experiment.scale}.json"
     earlier = [old for old in read_json(path).get("jobs", []) if (runs / old["run"]).is_dir()]
-    now = [{"run": job.record.name, "overrides": job.overrides} for job in jobs]
-    covered = {old["run"]: old for old in [*earlier, *now]}  # the same experiment once, as it was last asked for
+    new = [{"run": job.record.name, "overrides": job.overrides} for job in jobs]
+    covered = {old["run"]: old for old in [*earlier, *new]}  # one job per run, the latest
     content = {
         "sweep": name,
         "scale": experiment.scale,
-        "command": shlex.join(["python", "-m", "fedpan_exp", *words]),
+        "command": shlex.join(["python", "-m", "fedpan_exp", *args]),
         "swept": swept_settings([job["overrides"] for job in covered.values()]),
         "jobs": list(covered.values()),
     }
@@ -36,7 +36,7 @@ def write(jobs: Sequence[Job], words: Sequence[str]) -> None:
 
 
 def swept_settings(jobs: Sequence[Sequence[str]]) -> list[str]:
-    """Settings that are not the same in all jobs."""
-    named = [dict(word.split("=", 1) for word in words if "=" in word) for words in jobs]
+    """Return the settings that differ between jobs."""
+    named = [dict(arg.split("=", 1) for arg in overrides if "=" in arg) for overrides in jobs]
     names = dict.fromkeys(name for settings in named for name in settings)
     return [name for name in names if len({settings.get(name) for settings in named}) > 1]

@@ -1,4 +1,4 @@
-"""How far a sweep has come: a line before each job, or, where others run the jobs, a line when one has ended."""
+"""Progress of a sweep: a line before each job or, if other processes run the jobs, after each finished run."""
 
 import threading
 import time
@@ -9,58 +9,58 @@ from fedpan_exp.sweeping.jobs import Job
 from fedpan_exp.system.console import clock, console, progress_bar
 from fedpan_exp.tracking.record import FINISHED
 
-WATCH = 2.0  # seconds between two looks
+POLL_S = 2.0
 
 
 class SweepProgress:
-    """Of a sweep whose jobs this process runs one after another."""
+    """Progress of a sweep whose jobs this process runs one after another."""
 
     def __init__(self, jobs: Sequence[Job]):
         self._runs = [job.record.name for job in jobs]
-        self._began = time.monotonic()
+        self._started_at = time.monotonic()
         self._seen: set[str] = set()
-        self._entered = self._worked = 0
+        self._jobs_started = self._runs_timed = 0
 
-    def enter(self, name: str) -> bool:
-        """Say where the sweep is; whether this run comes up for the first time."""
-        self._entered += 1
+    def start_job(self, name: str) -> bool:
+        """Print the progress; return whether this run has not come up before."""
+        self._jobs_started += 1
         left = len({*self._runs} - self._seen)
-        spent = time.monotonic() - self._began
-        time_left = f", {clock(spent / self._worked * left)} left" if self._worked else ""
-        console.print(f"\nsweep  job {self._entered}/{len(self._runs)}, {left} runs to go{time_left}", markup=False)
+        elapsed = time.monotonic() - self._started_at
+        time_left = f", {clock(elapsed / self._runs_timed * left)} left" if self._runs_timed else ""
+        runs_left = f"{left} {'run' if left == 1 else 'runs'} to go{time_left}"
+        console.print(f"\nsweep  job {self._jobs_started}/{len(self._runs)}, {runs_left}", markup=False)
         is_new = name not in self._seen
         self._seen.add(name)
         return is_new
 
-    def worked(self) -> None:
-        """A run was not only looked at."""
-        self._worked += 1
+    def count_run(self) -> None:
+        """Count a run that was trained, not skipped, for the time estimate."""
+        self._runs_timed += 1
 
 
 @contextmanager
-def watched(jobs: Sequence[Job]) -> Iterator[None]:
-    """Tell of runs that other processes finish, from their folders."""
+def show_finished_runs(jobs: Sequence[Job]) -> Iterator[None]:
+    """Show the runs that other processes finish, by polling their folders."""
     runs = {job.record.name: job.record for job in jobs}
-    ended = threading.Event()
+    all_done = threading.Event()
 
-    def finished() -> int:
+    def count_finished() -> int:
         return sum(record.status in FINISHED for record in runs.values())
 
-    def watch() -> None:
-        before = finished()
-        with progress_bar("sweep", len(runs), log_lines=len(runs), done=before) as progress:
-            over = False
-            while not over:
-                over = ended.wait(WATCH)  # one more look when all is over
-                now = finished()
-                if now > progress.done:
-                    progress.advance(now - progress.done)
-                    progress.describe(f"{now}/{len(runs)} runs done")
+    def poll() -> None:
+        with progress_bar("sweep", len(runs), log_lines=len(runs), done=count_finished()) as progress:
+            is_last = False
+            while not is_last:
+                is_last = all_done.wait(POLL_S)  # poll once more at the end
+                finished = count_finished()
+                if finished > progress.done:
+                    progress.advance(finished - progress.done)
+                    progress.describe(f"{finished}/{len(runs)} runs done")
 
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
+    poller = threading.Thread(target=poll, daemon=True)
+    poller.start()
     try:
         yield
     finally:
-        ended.set()
-        watcher.join()
+        all_done.set()
+        poller.join()

@@ -1,1 +1,1 @@
-"""What everything else stands on: errors, console, signals, files written atomically, random generators, paths."""
+"""The lowest layer: errors, console output, signals, atomic file writes, random generators, paths."""

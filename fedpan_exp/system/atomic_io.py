@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written under a temporary name, flushed, renamed."""
+"""Atomic file writes: write under a temporary name, flush, rename. A reader never sees half a file."""
 
 import json
 import os
@@ -12,15 +12,15 @@ from fedpan_exp.system.errors import UserError, first_line
 
 
 class WriteError(UserError, OSError):
-    """A disk that is full or may not be written to."""
+    """A file that cannot be written: the disk is full or read-only."""
 
     def __init__(self, path: Path, error: Exception):
         self.reason = first_line(error)
-        super().__init__(f"{path} cannot be written ({self.reason}); mend that, and the same command goes on")
+        super().__init__(f"{path} cannot be written ({self.reason}); fix that, then run the same command to resume")
 
 
 def atomic_write(path: Path, write: Callable[[Path], Any], flush: bool = True) -> None:
-    """`write` gets a temporary path with the same ending as `path`. Not flushed, it may be lost with the power."""
+    """Call `write` with a temporary path of the same suffix, then rename. Unflushed, a power cut may lose the file."""
     temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
         write(temporary)
@@ -36,7 +36,7 @@ def atomic_write(path: Path, write: Callable[[Path], Any], flush: bool = True) -
 
 
 def flush_to_disk(path: Path) -> None:
-    """A file's content, or a folder's names: a new file outlives a power cut only when its folder is flushed, too."""
+    """Sync a file or a folder. A new file survives a power cut only if its folder is synced too."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -53,7 +53,7 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Empty where there is no such file, or a damaged one."""
+    """Read a JSON object; empty if the file is missing or damaged."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -62,7 +62,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The records of a JSON-lines file; a last line cut off by a crash is left out."""
+    """Read the records of a JSON-lines file, up to a line that a crash cut off."""
     records = []
     for line in path.read_text(encoding="utf-8").splitlines():
         try:

@@ -1,4 +1,4 @@
-"""What the user sees while something runs: a live bar in a terminal, one clean line an event in a log file."""
+"""Console output while something runs: a live bar in a terminal, one plain line per event in a log file."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -11,9 +11,9 @@ from rich.progress import BarColumn, DownloadColumn, Progress, ProgressColumn, S
 T = TypeVar("T")
 
 console = Console(highlight=False, soft_wrap=True)
-errors = Console(highlight=False, soft_wrap=True, stderr=True)
+error_console = Console(highlight=False, soft_wrap=True, stderr=True)
 
-LOG_LINES = 50  # a log file gets about this many lines of progress, whatever the length of the job
+LOG_LINES = 50  # lines of progress in a log file, about, however long the work is
 
 
 def print_status(topic: str, text: str) -> None:
@@ -22,27 +22,27 @@ def print_status(topic: str, text: str) -> None:
 
 
 def warn(text: str) -> None:
-    errors.print(f"fedpan_exp: warning: {text}", markup=False, style="yellow")
+    error_console.print(f"fedpan_exp: warning: {text}", markup=False, style="yellow")
 
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Nothing is said but warnings."""
-    before, console.quiet = console.quiet, True
+    """Print nothing but warnings."""
+    previous, console.quiet = console.quiet, True
     try:
         yield
     finally:
-        console.quiet = before
+        console.quiet = previous
 
 
 class ProgressBar:
-    """Progress through `total` units of work, shown as a bar or as lines."""
+    """Progress through `total` units of work, as a bar or as lines; `done` of them were done earlier."""
 
     def __init__(self, total: int, bar: Progress | None, label: str, log_lines: int = LOG_LINES, done: int = 0):
         self.total, self.label, self.done, self._skipped = total, label, done, done
         self._log_lines = log_lines
         self._bar = bar
-        self._task = bar.add_task(label, total=total, describe="") if bar else None
+        self._task = bar.add_task(label, total=total, state="") if bar else None
         self._started = time.perf_counter()
         self._lines = 0
 
@@ -52,16 +52,16 @@ class ProgressBar:
             self._bar.update(self._task, completed=self.done)
 
     def track(self, items: Iterable[T]) -> Iterator[T]:
-        """Pass items on; each counts as a unit when the next is asked for."""
+        """Yield items; each counts as one unit when the next one is requested."""
         for item in items:
             yield item
             self.advance()
 
     def describe(self, text: str) -> None:
-        """Say where the job stands; in a log file not more often than is worth reading."""
+        """Show the current state of the work; in a log file at most about `log_lines` times."""
         text = f"{text}  {clock(self.seconds_left())} left"
         if self._bar and self._task is not None:
-            self._bar.update(self._task, describe=text)
+            self._bar.update(self._task, state=text)
         elif self.done * self._log_lines >= self._lines * self.total or self.done == self.total:
             self._lines = self.done * self._log_lines // self.total + 1
             console.print(f"{self.label}  {text}", markup=False)
@@ -75,12 +75,12 @@ class ProgressBar:
 
 @contextmanager
 def progress_bar(label: str, total: int, log_lines: int = LOG_LINES, done: int = 0) -> Iterator[ProgressBar]:
-    """Progress with a note beside it, for work that we count ourselves; `done` of it at an earlier time."""
+    """Show progress with a description of the current state; `done` units were done earlier."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.fields[note]}"),
+        TextColumn("{task.fields[state]}"),
     )
     with _bar(*columns) as bar:
         yield ProgressBar(total, bar, label, log_lines, done)
@@ -88,7 +88,7 @@ def progress_bar(label: str, total: int, log_lines: int = LOG_LINES, done: int =
 
 @contextmanager
 def download(label: str, size: int) -> Iterator[ProgressBar]:
-    """Progress in bytes."""
+    """Show progress in bytes."""
     with _bar(TextColumn("{task.description}"), BarColumn(), DownloadColumn()) as bar:
         if bar is None:
             print_status("fetch", label)

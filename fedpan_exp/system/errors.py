@@ -1,4 +1,4 @@
-"""Refusals that name the setting, the rule and the value in one line."""
+"""Errors that name the setting, the rule and the value in one line."""
 
 import difflib
 from collections.abc import Callable, Iterable, Sequence
@@ -8,28 +8,28 @@ T = TypeVar("T")
 
 
 class UserError(Exception):
-    """Something the user can mend; the message, one line, is the whole report."""
+    """An error that the user can fix. Its message, one line, is all that is printed."""
 
 
 class ConfigError(UserError):
-    """A setting that cannot be run."""
+    """An invalid setting."""
 
 
 class DataError(UserError):
-    """A dataset that is missing, cut off or wrong."""
+    """A dataset that is missing, incomplete or wrong."""
 
 
 class Diverged(UserError):
-    """A loss or weight that is not finite; the run ends, its records are kept."""
+    """A loss or weight that is not finite. The run ends; its records stay."""
 
 
-def require(holds: bool, setting: str, rule: str, value: object) -> None:
-    if not holds:
+def require(condition: bool, setting: str, rule: str, value: object) -> None:
+    if not condition:
         raise ConfigError(f"{setting} must be {rule}, got {value}")
 
 
 def require_each(setting: str, values: Sequence[T], rule: str, holds: Callable[[T], bool]) -> None:
-    """A list that is not empty, and the rule for each of its values."""
+    """Require a non-empty list whose values all satisfy the rule."""
     require(len(values) > 0, setting, "a list of at least one value", list(values))
     for value in values:
         require(holds(value), setting, rule, value)
@@ -42,13 +42,13 @@ def require_choice(setting: str, value: str, choices: Iterable[str]) -> None:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error of somebody else's says, cut to fit into one line of ours."""
-    words = (isinstance(error, OSError) and error.strerror) or str(error).strip() or type(error).__name__
-    return words.splitlines()[0][:200]
+    """Return the first line of an error's message, at most 200 characters."""
+    text = (isinstance(error, OSError) and error.strerror) or str(error).strip() or type(error).__name__
+    return text.splitlines()[0][:200]
 
 
 def hint(wrong: str, names: Iterable[str]) -> str:
-    """`; did you mean ...?` with the nearest name, or nothing where none is near."""
+    """Return `; did you mean ...?` with the closest name, or nothing if none is close."""
     near = difflib.get_close_matches(wrong, list(names), n=1, cutoff=0.5)
     return f"; did you mean {near[0]}?" if near else ""
 

@@ -1,7 +1,7 @@
-"""Randomness by name: the same seed and names give the same stream, whatever ran before, in whatever process.
+"""Named random generators: the same seed and names give the same numbers, in any process and any order.
 
-So two runs that differ in one setting share every draw that this setting does not touch: PANs off and on meet the
-same split, the same initial weights, the same clients and the same batches.
+Two runs that differ in one setting therefore share every draw that does not depend on it: with PANs off and on, the
+split, the initial weights, the clients of each round and the batches are the same.
 """
 
 from hashlib import blake2b

@@ -1,4 +1,4 @@
-"""A polite end: a signal is noted when it comes, and heeded where nothing is half done."""
+"""Graceful shutdown: a signal is recorded when it arrives, and acted on at the next safe point."""
 
 import signal
 import threading
@@ -13,54 +13,64 @@ T = TypeVar("T")
 
 
 class Interrupted(KeyboardInterrupt):
-    """Not an Exception: it ends a whole sweep, not one job of it, unless only this run has come to grief."""
+    """Ends the run. Not an Exception, so it ends the whole sweep too, unless `ends_sweep` is false."""
 
     reason = "interrupted"  # for the user
     ends_sweep = True
+    saved_round: int | None = None  # the round after which the run will resume, if known
 
-    def __init__(self, number: int, cleanly: bool = True):
-        super().__init__(signal.Signals(number).name)
-        self.exit_code = 128 + number
-        self.cleanly = cleanly  # nothing is half done
+    def __init__(self, signum: int, cleanly: bool = True):
+        super().__init__(signal.Signals(signum).name)
+        self.exit_code = 128 + signum
+        self.cleanly = cleanly  # no work is half done
 
 
-class Stop:
-    """Whether somebody has asked to stop."""
+class StopRequest:
+    """Whether a signal has requested a stop. Work that can stop early polls it."""
 
     def __init__(self) -> None:
-        self.asked: int | None = None
-        self.is_polled = False  # whether there is work under way that will heed it
+        self._signum: int | None = None
+        self.is_polled = False  # whether work is under way that polls this request
+
+    @property
+    def requested(self) -> bool:
+        return self._signum is not None
+
+    def request(self, signum: int) -> None:
+        self._signum = signum
 
     def interruptible(self, items: Iterable[T]) -> Iterator[T]:
-        """Pass items on until somebody asks to stop."""
+        """Yield items until a stop is requested."""
         self.is_polled = True
         for item in items:
             self.raise_if_requested()
             yield item
 
     def raise_if_requested(self) -> None:
-        if self.asked is not None:
-            raise Interrupted(self.asked)
+        if self._signum is not None:
+            raise Interrupted(self._signum)
 
 
 @contextmanager
-def graceful_shutdown() -> Iterator[Stop]:
-    """SIGINT (Ctrl-C) and SIGTERM (a scheduler's word) ask to stop. The second time, and before there is anything to
-    lose, they end at once."""
-    stop = Stop()
+def graceful_shutdown() -> Iterator[StopRequest]:
+    """Let SIGINT (Ctrl-C) and SIGTERM (from a scheduler) request a stop.
 
-    def note(number: int, _: FrameType | None) -> None:
-        if stop.asked is not None or not stop.is_polled:
-            raise Interrupted(number, cleanly=False)
-        stop.asked = number
-        warn("stopping: a checkpoint, then the end; once more ends at once")
+    A second signal, or one that arrives before any work polls the request, ends the run at once.
+    """
+    stop = StopRequest()
 
-    if threading.current_thread() is not threading.main_thread():  # only the main thread hears signals
+    def handle(signum: int, _: FrameType | None) -> None:
+        if stop.requested or not stop.is_polled:
+            raise Interrupted(signum, cleanly=False)
+        stop.request(signum)
+        warn("stopping after a checkpoint; a second signal ends the run at once")
+
+    if threading.current_thread() is not threading.main_thread():  # Python delivers signals to the main thread only
         yield stop
         return
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    previous = {signum: signal.signal(signum, handle) for signum in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for signum, handler in previous.items():
+            signal.signal(signum, handler)

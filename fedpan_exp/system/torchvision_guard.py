@@ -1,8 +1,8 @@
-"""Let torchvision be imported beside a CPU build of torch.
+"""Make torchvision importable with a CPU build of torch.
 
-torchvision's wheel is linked against CUDA torch. Beside a CPU torch its compiled operators do not load, and then
+torchvision's wheel is linked against CUDA torch. With a CPU torch its compiled operators do not load, and
 `import torchvision` (and with it `import lightning`) fails because two operators it refers to are unknown. Declaring
-them is enough: nothing here calls them. With an intact pair of builds nothing is declared.
+them is enough, because this package never calls them. If the two builds match, nothing is declared.
 """
 
 import importlib.util
@@ -18,7 +18,7 @@ SIGNATURE = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 
 
 class _BeforeTorchvision(MetaPathFinder):
-    """Acts once, when torchvision is first looked up; then leaves the import to the others."""
+    """Declares the operators when torchvision is first looked up, then leaves the import to the other finders."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -37,7 +37,7 @@ def install() -> None:
 
 
 def _declare_missing_operators(folder: Path) -> None:
-    import torch  # here, so that `import fedpan_exp` (and --help) stays fast
+    import torch  # imported late so that `import fedpan_exp` (and --help) stays fast
 
     try:
         torch.ops.load_library(str(next(folder.glob("_C.*"))))

@@ -1,1 +1,1 @@
-"""What a run leaves behind: its folder, its records, its trace in W&B."""
+"""Run folders, their locks, and loggers such as W&B."""

@@ -1,14 +1,15 @@
-"""Which run is this? A name to read and a hash of the settings that matter for its numbers."""
+"""The identity of a run: a readable name, and a hash of the settings that decide its numbers."""
 
 import json
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from functools import reduce
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Self
 
-# Where and how it runs and where it is written to does not change what a run is; nor do names for bundles of settings,
-# and defaults that other settings have taken over by now.
+# Settings that do not change a run's numbers: where it runs and writes, names of bundles of settings, and defaults that
+# other settings have already copied.
 NON_IDENTITY_KEYS = (
     *(
         "logger",
@@ -27,24 +28,49 @@ NON_IDENTITY_KEYS = (
     *("fidelity", "scale", "model.lr", "model.authors_lr", "dataset.authors_lr", "dataset.B", "dataset.epochs"),
 )
 
-PERIODLESS = ("ramp", "quarter", "random")  # encodings without waves
+PERIODLESS = ("ramp", "quarter", "random")  # encodings that do not use T
 
 
-def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off: bool = False) -> str:
-    """The same setting gives the same id, however it was launched. `pans_off`: so the network says, whatever T."""
+@dataclass(frozen=True)
+class RunIdentity:
+    """Name, id and other properties of a run, decided once, before its folder exists."""
+
+    name: str
+    group: str  # shared by the seeds of one setting
+    id: str
+    pans_off: bool  # whether no position encoding of the network has an effect
+    irrelevant: tuple[str, ...]  # groups and settings that do not change the results of the study
+    total_rounds: int | None  # rounds or epochs that the run will record; None: it records other measurements
+
+    @classmethod
+    def of(
+        cls, settings: Mapping[str, Any], irrelevant: Sequence[str], pans_off: bool, total_rounds: int | None
+    ) -> Self:
+        return cls(
+            name=run_name(settings, irrelevant, pans_off),
+            group=run_name(settings, (*irrelevant, "seed"), pans_off),
+            id=run_id(settings, irrelevant, pans_off),
+            pans_off=pans_off,
+            irrelevant=tuple(irrelevant),
+            total_rounds=total_rounds,
+        )
+
+
+def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off: bool | None = None) -> str:
+    """Hash the settings that decide the numbers of a run. `pans_off` None: unknown, decided by mode and A."""
     identity_config = deepcopy(dict(settings))
     for name in dict.fromkeys((*NON_IDENTITY_KEYS, *irrelevant)):
         *sections, key = name.split(".")
         reduce(dict.__getitem__, sections, identity_config).pop(key)
-    unused = {"alpha": "dirichlet", "shards": "shards"}  # settings that other partitions do not look at
+    unused = {"alpha": "dirichlet", "shards": "shards"}  # setting -> the partition that uses it
     if scene := identity_config.get("fl_scene"):
         for key in (key for key, kind in unused.items() if kind not in scene["partition"]):
             scene.pop(key)
-    if not identity_config.get("probes"):  # they add records, and change none
+    if not identity_config.get("probes"):  # probes only add metrics
         identity_config.pop("probes", None)
         identity_config.pop("probe_every", None)
-    if "pan" in identity_config and (pans_off or is_off(identity_config["pan"])):
-        identity_config["pan"] = "off"  # whatever A, T and mode: the same plain network
+    if "pan" in identity_config and (is_off(identity_config["pan"]) if pans_off is None else pans_off):
+        identity_config["pan"] = "off"  # the same plain network for any A, T and mode
     elif "pan" in identity_config and identity_config["pan"]["encoding"] in PERIODLESS:
         identity_config["pan"].pop("T")
     if isinstance(pan := identity_config.get("pan"), dict) and pan["per_client"] != "partial":
@@ -54,21 +80,22 @@ def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off
     return blake2b(json.dumps(identity_config, sort_keys=True).encode(), digest_size=4).hexdigest()
 
 
-def run_name(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off: bool = False) -> str:
+def run_name(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off: bool | None = None) -> str:
     """federate-mnist-mlp-fedavg-mul0.1-alpha0.1-seed0-1a2b3c4d"""
     pan, scene = settings["pan"], settings["fl_scene"]
-    words = {
+    parts = {
         "study": settings["study"]["name"],
         "dataset": settings["dataset"]["name"],
         "model": settings["model"]["name"],
         "algorithm": settings["algorithm"]["name"],
-        "pan": "off" if pans_off or is_off(pan) else f"{pan['mode']}{pan['A']:g}",
+        "pan": "off" if (is_off(pan) if pans_off is None else pans_off) else f"{pan['mode']}{pan['A']:g}",
         "fl_scene": f"alpha{scene['alpha']:g}" if "dirichlet" in scene["partition"] else scene["partition"],
         "seed": f"seed{settings['seed']}",
     }
-    shown = [word for group, word in words.items() if group not in irrelevant]
+    shown = [part for group, part in parts.items() if group not in irrelevant]
     return "-".join([*shown, run_id(settings, irrelevant, pans_off)])
 
 
 def is_off(pan: Mapping[str, Any]) -> bool:
-    return pan["mode"] == "off" or pan["A"] == 0
+    """Whether mode or A switch PANs off. `Experiment.pans_off` also knows the network, and is what runs record."""
+    return pan.get("mode", "off") == "off" or pan.get("A", 0) == 0

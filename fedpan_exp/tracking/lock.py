@@ -1,4 +1,4 @@
-"""Who works on a run: a lock on its folder, which the system itself drops with the process, whatever the clocks say."""
+"""A lock per run folder, so that one process at a time works on a run. The system releases it when the process ends."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from fedpan_exp.system.errors import UserError
 
 
 class RunLocked(UserError):
-    """Somebody else is at work on this run."""
+    """Another process works on this run."""
 
 
 def lock_of(folder: Path) -> FileLock:
@@ -17,11 +17,11 @@ def lock_of(folder: Path) -> FileLock:
 
 
 def lock_owner(folder: Path) -> str:
-    """As far as the status tells."""
+    """Describe the process that holds the lock, from status.json."""
     status = read_json(folder / "status.json")
     if "process" not in status:
         return "another process"
-    return f"process {status['process']} on {status['host']} (last heard of {status.get('heartbeat')})"
+    return f"process {status['process']} on {status['host']} (last heartbeat {status.get('heartbeat')})"
 
 
 def is_locked(folder: Path) -> bool:
@@ -30,5 +30,5 @@ def is_locked(folder: Path) -> bool:
             return False
     except Timeout:
         return True
-    except OSError:  # a folder that may only be read: its status must do
+    except OSError:  # a read-only folder: rely on its status
         return read_json(folder / "status.json").get("status") == "running"

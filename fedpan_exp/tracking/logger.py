@@ -1,10 +1,10 @@
-"""Which logs a run is told to: the settings of the group `logger`."""
+"""Settings of the config group `logger`: which loggers a run uses."""
 
 from dataclasses import dataclass
 from importlib.util import find_spec
 
 from fedpan_exp.system.errors import ConfigError
-from fedpan_exp.tracking.logs import CsvLog, Log, Run, TensorBoardLog
+from fedpan_exp.tracking.logs import CsvLogger, MetricLogger, RunInfo, TensorBoardLogger
 from fedpan_exp.tracking.wandb_settings import WandbSettings
 
 
@@ -16,16 +16,16 @@ class LoggerSettings:
 
     def __post_init__(self) -> None:
         if self.tensorboard and find_spec("tensorboard") is None:
-            raise ConfigError("logger=tensorboard must have its package: pip install tensorboard")
+            raise ConfigError("logger=tensorboard needs its package: pip install tensorboard")
 
-    def open(self, run: Run) -> list[Log]:
-        logs: list[Log] = []
+    def open(self, run: RunInfo) -> list[MetricLogger]:
+        loggers: list[MetricLogger] = []
         if self.csv:
-            logs.append(CsvLog(run))
+            loggers.append(CsvLogger(run))
         if self.tensorboard:
-            logs.append(TensorBoardLog(run))
+            loggers.append(TensorBoardLogger(run))
         if self.wandb:
-            from fedpan_exp.tracking.wandb_log import WandbLog  # slow to import, and only needed here
+            from fedpan_exp.tracking.wandb_log import WandbLogger  # slow to import
 
-            logs.append(WandbLog(self.wandb, run))
-        return logs
+            loggers.append(WandbLogger(self.wandb, run))
+        return loggers

@@ -1,4 +1,4 @@
-"""Second homes for a run's records: W&B, TensorBoard, CSV, any of them together. The local files stay the truth."""
+"""Loggers that mirror metrics.jsonl: CSV and TensorBoard; W&B is in wandb_log.py."""
 
 import csv
 import shutil
@@ -13,8 +13,8 @@ from fedpan_exp.system.errors import first_line
 
 
 @dataclass(frozen=True)
-class Run:
-    """What a log needs to know of the run it is told of."""
+class RunInfo:
+    """The run that a logger logs."""
 
     name: str
     id: str
@@ -22,25 +22,25 @@ class Run:
     folder: Path
     settings: Mapping[str, Any]
     pans_off: bool
-    goes_on: bool  # earlier rounds will be told again
+    is_resumed: bool  # earlier rounds will be logged again
 
 
-class Log(Protocol):
-    """Told every round from the first, also those before a resume."""
+class MetricLogger(Protocol):
+    """Receives every round from the first; after a resume, the earlier rounds again."""
 
-    def write(self, metrics: Mapping[str, Any], round_idx: int) -> None: ...
+    def log_metrics(self, metrics: Mapping[str, Any], round_idx: int) -> None: ...
 
     def finish(self, summary: Mapping[str, Any], status: str) -> None: ...
 
 
-class CsvLog:
-    """metrics.csv: a row a round, for a spreadsheet."""
+class CsvLogger:
+    """Writes metrics.csv, one row per round."""
 
-    def __init__(self, run: Run):
+    def __init__(self, run: RunInfo):
         self._path = run.folder / "metrics.csv"
         self._rows: list[dict[str, Any]] = []
 
-    def write(self, metrics: Mapping[str, Any], round_idx: int) -> None:
+    def log_metrics(self, metrics: Mapping[str, Any], round_idx: int) -> None:
         self._rows.append({"round": round_idx, **metrics})
 
     def finish(self, summary: Mapping[str, Any], status: str) -> None:
@@ -58,19 +58,19 @@ class CsvLog:
             warn(f"{self._path} could not be written ({first_line(error)}); metrics.jsonl has the same records")
 
 
-class TensorBoardLog:
-    """tensorboard/: for `tensorboard --logdir runs`."""
+class TensorBoardLogger:
+    """Writes tensorboard/, for `tensorboard --logdir runs`."""
 
-    def __init__(self, run: Run):
-        from torch.utils.tensorboard import SummaryWriter  # slow to import, and only needed here
+    def __init__(self, run: RunInfo):
+        from torch.utils.tensorboard import SummaryWriter  # slow to import
 
         folder = run.folder / "tensorboard"
-        shutil.rmtree(folder, ignore_errors=True)  # all rounds will be told again
+        shutil.rmtree(folder, ignore_errors=True)  # all rounds will be logged again
         self._writer = SummaryWriter(str(folder))
         settings = "\n".join(f"    {name}: {value}" for name, value in flat(run.settings).items())
         self._writer.add_text("settings", settings)
 
-    def write(self, metrics: Mapping[str, Any], round_idx: int) -> None:
+    def log_metrics(self, metrics: Mapping[str, Any], round_idx: int) -> None:
         numbers = {name: value for name, value in metrics.items() if not isinstance(value, str)}
         for name, value in numbers.items():
             self._writer.add_scalar(name, value, round_idx)
@@ -79,12 +79,12 @@ class TensorBoardLog:
         self._writer.close()
 
 
-def flat(settings: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """fl_scene/alpha rather than a tree; W&B advises against dots in names."""
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Flatten nested settings to names like fl_scene/alpha; W&B advises against dots in names."""
     values: dict[str, Any] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
-            values |= flat(value, f"{above}{name}/")
+            values |= flat(value, f"{prefix}{name}/")
         else:
-            values[f"{above}{name}"] = value
+            values[f"{prefix}{name}"] = value
     return values

@@ -1,4 +1,4 @@
-"""What made a run: versions, commit, machine."""
+"""Where a run comes from: package versions, git commit, machine."""
 
 import platform
 import subprocess
@@ -21,19 +21,19 @@ def provenance() -> dict[str, Any]:
 
 
 def git_commit() -> str | None:
-    """The commit of the checkout that is running, `+changes` if it is not clean; None for an installed wheel."""
-    here = Path(__file__).resolve().parents[2]
-    if not (here / ".git").exists():
+    """Return the commit of this checkout, with `+changes` if it is not clean; None for an installed wheel."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
         return None
     try:
-        commit = _git(here, "rev-parse", "HEAD")
-        return commit + ("+changes" if _git(here, "status", "--porcelain", "--untracked-files=no") else "")
+        commit = _git(root, "rev-parse", "HEAD")
+        return commit + ("+changes" if _git(root, "status", "--porcelain", "--untracked-files=no") else "")
     except (OSError, subprocess.SubprocessError):
         return None
 
 
-def _git(folder: Path, *words: str) -> str:
-    command = ["git", "-C", str(folder), *words]
+def _git(folder: Path, *args: str) -> str:
+    command = ["git", "-C", str(folder), *args]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
 
 

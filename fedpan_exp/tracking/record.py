@@ -1,4 +1,4 @@
-"""The run folder: config, one JSON line a measurement, summary, status, weights."""
+"""The run folder: config, one JSON line per measurement, summary, status, weights."""
 
 import json
 import os
@@ -26,42 +26,40 @@ from fedpan_exp.system.atomic_io import (
 )
 from fedpan_exp.system.console import warn
 from fedpan_exp.system.errors import ConfigError, Diverged, first_line
-from fedpan_exp.tracking.identity import is_off, run_id, run_name
+from fedpan_exp.tracking.identity import RunIdentity
 from fedpan_exp.tracking.lock import RunLocked, lock_of, lock_owner
 from fedpan_exp.tracking.logger import LoggerSettings
-from fedpan_exp.tracking.logs import Log, Run
+from fedpan_exp.tracking.logs import MetricLogger, RunInfo
 from fedpan_exp.tracking.provenance import provenance
 
 FINISHED = ("done", "diverged")
-CHECKPOINT = "checkpoint"  # the folder of what a finished run needs no more
-HEARTBEAT = 15  # seconds between two signs of life
+CHECKPOINT = "checkpoint"  # subfolder, deleted when the run is finished
+HEARTBEAT_S = 15
 
 
 class Record:
-    """One run's folder, readable at any moment. Nothing is made before `hold`, so a refused setting leaves nothing."""
+    """The folder of one run, consistent at any moment. `lock` creates it; an invalid setting leaves nothing behind."""
 
     def __init__(
         self,
         settings: dict[str, Any],
+        identity: RunIdentity,
         logger: LoggerSettings,
-        irrelevant: Sequence[str] = (),
         command: Sequence[str] = (),
         draw: Callable[[Path], object] = lambda folder: None,
-        pans_off: bool = False,
     ):
-        self.settings, self._logger = settings, logger
-        self.pans_off = pans_off or is_off(settings["pan"])
-        self.name = run_name(settings, irrelevant, pans_off)
-        self.group = run_name(settings, (*irrelevant, "seed"), pans_off)  # what the seeds of one setting share
-        self.folder = Path(settings["runs"]) / self.name
+        self.settings, self.identity, self._logger = settings, identity, logger
+        self.folder = Path(settings["runs"]) / identity.name
         self._draw = draw
         self._lock = lock_of(self.folder)
-        self._logs: list[Log] = []
+        self._loggers: list[MetricLogger] = []
         self._summary: dict[str, Any] = {}
-        self._last_beat = time.monotonic()
-        self._origin = {  # of the start: a checkout may move on meanwhile
-            "irrelevant": list(irrelevant),
-            "id": run_id(settings, irrelevant, pans_off),
+        self._last_heartbeat = time.monotonic()
+        self._origin = {  # collected at the start: the checkout may change during the run
+            "irrelevant": list(identity.irrelevant),
+            "id": identity.id,
+            "pans": "off" if identity.pans_off else "on",
+            "total_rounds": identity.total_rounds,
             "seed": settings["seed"],
             "command": list(command),
             "started": _now(),
@@ -70,13 +68,17 @@ class Record:
         }
 
     @property
+    def name(self) -> str:
+        return self.identity.name
+
+    @property
     def status(self) -> str | None:
-        """Of this run, or of an earlier one of the same settings."""
+        """The status of this run, or of an earlier one with the same settings."""
         return read_json(self.folder / "status.json").get("status")
 
     @property
-    def position(self) -> int:
-        """Bytes of records, all of them on disk."""
+    def metrics_bytes(self) -> int:
+        """Size of metrics.jsonl in bytes, after flushing it to disk."""
         path = self.folder / "metrics.jsonl"
         if not path.exists():
             return 0
@@ -84,61 +86,63 @@ class Record:
         return path.stat().st_size
 
     def lock(self) -> None:
-        """Make the folder, and take the run: of several processes, one works, and the others say who."""
+        """Create the folder and lock it; raise RunLocked, with the owner, if another process has it."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0.5)
         except Timeout:
             raise RunLocked(
-                f"{self.folder} is being worked on by {lock_owner(self.folder)}; wait for it, or end it"
+                f"{self.folder} is locked by {lock_owner(self.folder)}; wait until it has finished, or stop it"
             ) from None
         except OSError as error:
             raise self._not_writable(error) from None
         if self.status in FINISHED and not self.settings["rerun"]:
             self._lock.release()
-            raise RunLocked(f"{self.folder} has just been finished by another process; the same command shows it")
+            raise RunLocked(
+                f"{self.folder} has just been finished by another process; run the same command to see the results"
+            )
         try:
             self._write_status("running")
         except WriteError as error:
             self._lock.release()
             raise self._not_writable(error) from None
 
-    def start(self, keep: int = 0) -> list[dict[str, Any]]:
-        """Start the records, behind `keep` bytes of earlier ones, which are returned; anything else is replaced."""
+    def start(self, keep_bytes: int = 0) -> list[dict[str, Any]]:
+        """Start metrics.jsonl after `keep_bytes` of earlier records, which are returned; delete all other results."""
         if not self._lock.is_locked:
             self.lock()
         records = self.folder / "metrics.jsonl"
         for old in ("summary.json", "weights.safetensors", *(path.name for path in self.folder.glob("*.png"))):
             (self.folder / old).unlink(missing_ok=True)
-        if keep:
-            os.truncate(records, keep)  # what came after the checkpoint will come again
+        if keep_bytes:
+            os.truncate(records, keep_bytes)  # the rounds after the checkpoint will be run again
         else:
             records.unlink(missing_ok=True)
         write_text(self.folder / "config.yaml", yaml.safe_dump(self.settings, sort_keys=False))
-        earlier = read_lines(records) if keep else []
-        self._logs = self._logger.open(
-            Run(self.name, self._origin["id"], self.group, self.folder, self.settings, self.pans_off, bool(earlier))
-        )
+        earlier = read_lines(records) if keep_bytes else []
+        run, is_resumed = self.identity, bool(earlier)
+        info = RunInfo(run.name, run.id, run.group, self.folder, self.settings, run.pans_off, is_resumed)
+        self._loggers = self._logger.open(info)
         for line in earlier:
-            self._pass_on(line["round"], {name: value for name, value in line.items() if name != "round"})
+            self._log(line["round"], {name: value for name, value in line.items() if name != "round"})
         return earlier
 
     def write(self, round_idx: int, metrics: Mapping[str, Any]) -> None:
-        """One line, in one piece."""
+        """Append one line to metrics.jsonl, in a single write."""
         try:
             with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"round": round_idx, **metrics}) + "\n")
         except OSError as error:
             raise WriteError(self.folder / "metrics.jsonl", error) from None
-        self._pass_on(round_idx, dict(metrics))
+        self._log(round_idx, dict(metrics))
 
     def heartbeat(self) -> None:
-        """A sign of life for those who watch, not more often than is worth it."""
-        if time.monotonic() - self._last_beat >= HEARTBEAT:
-            self._last_beat = time.monotonic()
+        """Update the time in status.json, at most every 15 seconds."""
+        if time.monotonic() - self._last_heartbeat >= HEARTBEAT_S:
+            self._last_heartbeat = time.monotonic()
             self._set_status("running")
 
-    def summarise(self, summary: Mapping[str, Any]) -> None:
+    def write_summary(self, summary: Mapping[str, Any]) -> None:
         self._summary = dict(summary)
         write_json(self.folder / "summary.json", self._summary)
 
@@ -157,26 +161,26 @@ class Record:
         status = {type(None): "done", Diverged: "diverged"}.get(type(error), "failed")
         if isinstance(error, KeyboardInterrupt):
             status = "interrupted"
-        self._try_to_draw()
-        told = self._set_status(status, str(error) or type(error).__name__ if error else None)
-        if told and status in FINISHED:
+        self._draw_plots()
+        is_written = self._set_status(status, str(error) or type(error).__name__ if error else None)
+        if is_written and status in FINISHED:
             shutil.rmtree(self.folder / CHECKPOINT, ignore_errors=True)
-        for log in self._logs:  # last: they may wait for a network
-            log.finish(self._summary, status)
+        for logger in self._loggers:  # last: they may wait for a network
+            logger.finish(self._summary, status)
         self._lock.release()
 
-    def _try_to_draw(self) -> None:
+    def _draw_plots(self) -> None:
         try:
             self._draw(self.folder)
-        except Exception as error:  # a picture is not worth a run
-            warn(f"the pictures could not be drawn ({first_line(error)})")
+        except Exception as error:  # a failed plot must not fail the run
+            warn(f"the plots could not be drawn ({first_line(error)})")
 
-    def _pass_on(self, round_idx: int, metrics: dict[str, Any]) -> None:
-        for log in self._logs:
-            log.write(metrics, round_idx)
+    def _log(self, round_idx: int, metrics: dict[str, Any]) -> None:
+        for logger in self._loggers:
+            logger.log_metrics(metrics, round_idx)
 
     def _set_status(self, status: str, reason: str | None = None) -> bool:
-        """Whether it could be written."""
+        """Write the status; return whether it could be written."""
         try:
             self._write_status(status, reason)
             return True
@@ -186,8 +190,8 @@ class Record:
 
     def _write_status(self, status: str, reason: str | None = None) -> None:
         times = {"heartbeat" if status == "running" else "ended": _now()}
-        why = {"reason": reason} if reason else {}
-        write_json(self.folder / "status.json", {"status": status, **why, **times, **self._origin})
+        optional = {"reason": reason} if reason else {}
+        write_json(self.folder / "status.json", {"status": status, **optional, **times, **self._origin})
 
     def _not_writable(self, error: Exception) -> ConfigError:
         reason = error.reason if isinstance(error, WriteError) else first_line(error)

@@ -1,4 +1,4 @@
-"""All runs of a folder at a glance: who is done, who works, who failed and why."""
+"""Read run folders: which runs are done, running or failed, and why."""
 
 import json
 import os
@@ -13,16 +13,17 @@ import yaml
 
 from fedpan_exp.system.atomic_io import read_json
 from fedpan_exp.system.errors import ConfigError
+from fedpan_exp.tracking.identity import is_off
 from fedpan_exp.tracking.lock import is_locked
 
 UNFINISHED = ("interrupted", "failed")
-SWEEPS = ".sweeps"  # beside the run folders: a list of the runs of each sweep
-TAIL = 8192  # bytes; a record is shorter
+SWEEPS = ".sweeps"  # folder next to the run folders, with a list of the runs of each sweep
+TAIL_BYTES = 8192  # longer than any record
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One run folder, as its files tell."""
+class RunEntry:
+    """One run folder, read lazily from its files."""
 
     folder: Path
 
@@ -36,7 +37,7 @@ class Entry:
 
     @cached_property
     def status(self) -> str:
-        """A run that says it runs, but whose process is dead, was interrupted."""
+        """The recorded status; a run whose process is dead counts as interrupted."""
         status = self.status_file.get("status", "unreadable" if self.folder.is_dir() else "missing")
         return "interrupted" if status == "running" and not is_locked(self.folder) else status
 
@@ -44,20 +45,25 @@ class Entry:
     def reason(self) -> str:
         if self.status == "interrupted" and self.status_file.get("status") == "running":
             status = self.status_file
-            heard = status.get("heartbeat", "an unknown time")
-            return f"its process {status.get('process')} on {status.get('host')} is gone, last heard of {heard}"
+            last = status.get("heartbeat", "unknown")
+            return f"its process {status.get('process')} on {status.get('host')} is gone, last heartbeat {last}"
         return self.status_file.get("reason", "")
 
     @cached_property
     def rounds(self) -> int:
-        """That were recorded."""
+        """The number of recorded rounds."""
         try:
             with (self.folder / "metrics.jsonl").open("rb") as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
-                lines = file.read().split(b"\n")[:-1]  # behind the last line's end there is nothing, or half a line
+                file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+                lines = file.read().split(b"\n")[:-1]  # after the last newline there is nothing, or half a line
             return json.loads(lines[-1])["round"] if lines else 0
         except (OSError, ValueError, KeyError):
             return 0
+
+    @property
+    def total_rounds(self) -> int | None:
+        """The rounds or epochs of the whole run; None for other measurements, and for runs of older versions."""
+        return self.status_file.get("total_rounds")
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -70,8 +76,16 @@ class Entry:
     def summary(self) -> dict[str, Any]:
         return read_json(self.folder / "summary.json")
 
+    @property
+    def pans_off(self) -> bool:
+        """Whether PANs are off, as recorded. Runs of older versions did not record it: mode and A decide."""
+        if "pans" in self.status_file:
+            return self.status_file["pans"] == "off"
+        pan = self.settings.get("pan") if isinstance(self.settings, dict) else None
+        return is_off(pan if isinstance(pan, dict) else {})
+
     def setting(self, name: str) -> Any:
-        """algorithm or fl_scene.alpha; of a group, its name. `status` counts as one."""
+        """Look up a setting such as fl_scene.alpha, the option of a group such as algorithm, or `status`."""
         if name == "status":
             return self.status
         value: Any = self.settings
@@ -83,53 +97,50 @@ class Entry:
 
     @property
     def command(self) -> str:
-        """What goes on with it, or does it again."""
-        # A job of a sweep is one run here, with what the sweep set for it.
-        words = [
-            "hydra.mode=RUN",
-            *(word for word in self.status_file.get("command", []) if word.lstrip("+")[:6] != "rerun="),
-        ]
+        """The command that resumes or repeats the run."""
+        recorded = [arg for arg in self.status_file.get("command", []) if not arg.lstrip("+").startswith("rerun=")]
+        overrides = ["hydra.mode=RUN", *recorded]  # one run, also for a job of a sweep
         runs = f"runs={self.folder.parent}"
-        return shlex.join(["python", "-m", "fedpan_exp", *words, *([] if runs in words else [runs])])
+        return shlex.join(["python", "-m", "fedpan_exp", *overrides, *([] if runs in overrides else [runs])])
 
 
-def entries(folders: Iterable[Path], filters: Sequence[str] = (), sweep: str | None = None) -> list[Entry]:
-    """Of all run folders below, those with these settings: algorithm=scaffold, fl_scene.alpha=0.1, status=failed; or of
-    those a sweep covers, which may be missing."""
-    wanted = [_filter(word) for word in filters]
+def find_runs(folders: Iterable[Path], filters: Sequence[str] = (), sweep: str | None = None) -> list[RunEntry]:
+    """Find the run folders with the given settings, such as algorithm=scaffold or status=failed.
+
+    With `sweep`, only the runs that this sweep covers; their folders may be missing.
+    """
+    wanted = [_parse_filter(text) for text in filters]
     if sweep:
-        found = _covered(list(folders), sweep)
+        runs = _runs_of_sweep(list(folders), sweep)
     else:
-        found = [Entry(path.parent) for folder in folders for path in sorted(folder.glob("*/status.json"))]
-    unknown = [name for name, _ in wanted if found and not any(_has(entry, name) for entry in found)]
+        runs = [RunEntry(path.parent) for folder in folders for path in sorted(folder.glob("*/status.json"))]
+    unknown = [name for name, _ in wanted if runs and not any(_has(run, name) for run in runs)]
     if unknown:
-        raise ConfigError(f"{unknown[0]} is not a setting of any run here")
-    return [entry for entry in found if all(_matches(entry, name, value) for name, value in wanted)]
+        raise ConfigError(f"{unknown[0]} is not a setting of any of these runs")
+    return [run for run in runs if all(_matches(run, name, value) for name, value in wanted)]
 
 
-def _covered(folders: Sequence[Path], sweep: str) -> list[Entry]:
+def _runs_of_sweep(folders: Sequence[Path], sweep: str) -> list[RunEntry]:
     lists = {path: read_json(path) for folder in folders for path in sorted(folder.glob(f"{SWEEPS}/*.json"))}
     chosen = {path: content for path, content in lists.items() if content.get("sweep") == sweep}
     if not chosen:
-        there = sorted({str(content.get("sweep")) for content in lists.values()})
-        raise ConfigError(
-            f"--sweep must be a sweep that was started here ({', '.join(there) or 'none was'}), got {sweep}"
-        )
+        started = ", ".join(sorted({str(content.get("sweep")) for content in lists.values()})) or "none"
+        raise ConfigError(f"--sweep must be a sweep that was started in these folders ({started}), got {sweep}")
     runs = dict.fromkeys(path.parents[1] / job["run"] for path, content in chosen.items() for job in content["jobs"])
-    return [Entry(folder) for folder in runs]
+    return [RunEntry(folder) for folder in runs]
 
 
-def _filter(word: str) -> tuple[str, Any]:
-    name, equals, value = word.partition("=")
+def _parse_filter(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
     if not equals:
-        raise ConfigError(f"a filter must be setting=value, got {word}")
+        raise ConfigError(f"a filter must be setting=value, got {text}")
     try:
         return name, float(value)
     except ValueError:
         return name, {"true": True, "false": False, "null": None}.get(value, value)
 
 
-def _has(entry: Entry, name: str) -> bool:
+def _has(entry: RunEntry, name: str) -> bool:
     try:
         entry.setting(name)
         return True
@@ -137,8 +148,8 @@ def _has(entry: Entry, name: str) -> bool:
         return False
 
 
-def _matches(entry: Entry, name: str, value: Any) -> bool:
+def _matches(entry: RunEntry, name: str, value: Any) -> bool:
     if not _has(entry, name):
         return False
-    found = entry.setting(name)
-    return found == value or str(found) == str(value)  # 1 is 1.0, and off is not false
+    actual = entry.setting(name)
+    return actual == value or str(actual) == str(value)  # 1 equals 1.0; "off" stays a string

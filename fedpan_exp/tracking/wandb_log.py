@@ -1,4 +1,4 @@
-"""Weights & Biases beside the local files. Trouble with it costs one warning, never the run."""
+"""The Weights & Biases logger. A failure of W&B costs one warning, never the run."""
 
 import contextlib
 import csv
@@ -12,63 +12,62 @@ import wandb
 
 from fedpan_exp.system.console import warn
 from fedpan_exp.system.errors import first_line
-from fedpan_exp.tracking.logs import Run, flat
+from fedpan_exp.tracking.logs import RunInfo, flat
 from fedpan_exp.tracking.wandb_settings import WandbSettings, has_key
 
-# Its telemetry must not complain on our console.
+# Keep the messages of W&B's telemetry off the console.
 logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
-TIMEOUT_S = 30  # seconds until a server that does not answer counts as away
+TIMEOUT_S = 30  # a server that does not answer within this time counts as unreachable
 
 
-class WandbLog:
-    """One W&B run per run folder, with the same id, on the axis `round`."""
+class WandbLogger:
+    """Logs one W&B run per run folder, with the same id, against `round`."""
 
-    def __init__(self, settings: WandbSettings, run: Run):
+    def __init__(self, settings: WandbSettings, run: RunInfo):
         self._settings, self._folder = settings, run.folder
         self._run: Any = None  # None: W&B has failed
-        self._level = 0  # rounds that W&B knows already
-        self._last = 0  # round we were told of
+        self._rounds_logged = 0  # by an earlier process, before a resume
+        self._last_round = 0
+        self._try(lambda: self._start(run))
 
-        self._try(lambda: self._begin(run))
-
-    def write(self, metrics: Mapping[str, Any], round_idx: int) -> None:
-        self._last = round_idx
-        if self._run and round_idx > self._level:
+    def log_metrics(self, metrics: Mapping[str, Any], round_idx: int) -> None:
+        self._last_round = round_idx
+        if self._run and round_idx > self._rounds_logged:
             self._try(lambda: self._run.log({"round": round_idx, **metrics}, step=round_idx))
 
     def finish(self, summary: Mapping[str, Any], status: str) -> None:
         if self._run:
             self._try(lambda: self._finish(summary, status))
 
-    def _begin(self, run: Run) -> None:
-        """Online if that can be; never a prompt: what is kept offline, `wandb sync` uploads later."""
+    def _start(self, run: RunInfo) -> None:
+        """Log online if possible, else offline, without a prompt. `wandb sync` uploads offline runs later."""
         if self._settings.mode != "offline":
             try:
                 if has_key():
                     self._init(run, "online")
                     return
-                why = "no W&B key found"
+                reason = "no W&B key found"
             except Exception as error:
-                why = f"W&B cannot be reached ({first_line(error)})"
+                reason = f"W&B cannot be reached ({first_line(error)})"
                 wandb.teardown()
-            warn(f"{why}: logging offline; upload later with `wandb sync {self._folder}/wandb/offline-run-*`")
+            warn(f"{reason}: logging offline; upload later with `wandb sync {self._folder}/wandb/offline-run-*`")
         self._init(run, "offline")
 
-    def _init(self, run: Run, mode: Literal["online", "offline"]) -> None:
-        for old in run.folder.glob("wandb/offline-run-*"):  # the new one will be told all they were
+    def _init(self, run: RunInfo, mode: Literal["online", "offline"]) -> None:
+        for old in run.folder.glob("wandb/offline-run-*"):  # the new log will contain all rounds
             shutil.rmtree(old, ignore_errors=True)
         self._run = wandb.init(
             project=self._settings.project,
             entity=self._settings.entity,
-            id=run.id if "WANDB_SWEEP_ID" not in os.environ else None,  # a W&B agent has given it one
+            id=run.id if "WANDB_SWEEP_ID" not in os.environ else None,  # a W&B agent has already set the id
             name=run.name,
             group=run.group,
             job_type=run.settings["study"]["name"],
             tags=self._settings.tags,
             config={**flat(run.settings), "setting": run.group, "pan/on": not run.pans_off},
-            dir=str(run.folder.resolve()),  # its process may be in another folder
+            dir=str(run.folder.resolve()),  # absolute: the process of W&B may have another working directory
             mode=mode,
-            resume="allow" if run.goes_on else None,
+            resume="allow" if run.is_resumed else None,
             settings=wandb.Settings(
                 silent=True,
                 console="off",
@@ -77,7 +76,7 @@ class WandbLog:
                 finish_timeout_raises=True,
             ),
         )
-        self._level = int(self._run.summary.get("round", 0)) if run.goes_on else 0
+        self._rounds_logged = int(self._run.summary.get("round", 0)) if run.is_resumed else 0
         self._run.define_metric("round")
         self._run.define_metric("*", step_metric="round")
         self._run.define_metric("global/test_acc", step_metric="round", summary="max,last")
@@ -87,7 +86,7 @@ class WandbLog:
         for table in sorted(self._folder.glob("partition.csv")):
             header, *rows = csv.reader(table.read_text(encoding="utf-8").splitlines())
             media[f"{table.stem}_table"] = wandb.Table([*header], [list(map(int, row)) for row in rows])
-        self._run.log(media, step=self._last)  # on the axis of rounds, and no step of their own
+        self._run.log(media, step=self._last_round)  # at the last round, so that they add no step
         weights = self._folder / "weights.safetensors"
         if self._settings.weights and weights.exists():
             artifact = wandb.Artifact(f"weights-{self._run.id}", type="model")
@@ -101,6 +100,6 @@ class WandbLog:
             work()
         except Exception as error:
             self._run = None
-            with contextlib.suppress(Exception):  # else it tries again, and stumbles, when Python exits
+            with contextlib.suppress(Exception):  # otherwise W&B tries again, and fails again, when Python exits
                 wandb.teardown()
-            warn(f"W&B failed ({first_line(error)}); the run goes on with local files only")
+            warn(f"W&B failed ({first_line(error)}); the run continues with local files only")

@@ -1,4 +1,4 @@
-"""The settings of logger=wandb, and whether there is a key."""
+"""Settings of logger=wandb, and whether a W&B key is available."""
 
 import os
 from dataclasses import dataclass, field
@@ -10,17 +10,17 @@ from fedpan_exp.system.errors import require_choice
 class WandbSettings:
     project: str = "fedpan_exp"
     entity: str | None = None
-    mode: str = "auto"  # online where a key is there, else offline
+    mode: str = "auto"  # online if a key is available, else offline
     tags: list[str] = field(default_factory=list)
-    weights: bool = False  # upload the final weights as an artifact
+    weights: bool = False  # whether to upload the final weights as an artifact
 
     def __post_init__(self) -> None:
         require_choice("logger.wandb.mode", self.mode, ("auto", "online", "offline"))
 
 
 def has_key() -> bool:
-    """From `wandb login` or WANDB_API_KEY; never a prompt, never a word."""
+    """Whether `wandb login` or WANDB_API_KEY provides a key. Never prompts or prints."""
     os.environ.setdefault("WANDB_SILENT", "true")
-    import wandb  # slow to import, and only needed here
+    import wandb  # slow to import
 
     return wandb.login(prompt=False, verify=False)

@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from fedpan_exp.data import Batch, Clients
 from fedpan_exp.system.console import console, warn
 from fedpan_exp.system.errors import Diverged, first_line
-from fedpan_exp.system.signals import Stop
+from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.training.fabric import FabricSettings
 from fedpan_exp.training.module import Classifier
 from fedpan_exp.training.safe_io import SafeIO
@@ -24,7 +24,9 @@ from fedpan_exp.training.safe_io import SafeIO
 class EpochBatches:
     """The batches of one client, one epoch per iteration: Lightning's data loader without a DataLoader."""
 
-    def __init__(self, clients: Clients, k: int, B: int, skip_single: bool, stop: Stop, heartbeat: Callable[[], None]):
+    def __init__(
+        self, clients: Clients, k: int, B: int, skip_single: bool, stop: StopRequest, heartbeat: Callable[[], None]
+    ):
         self._clients, self._k, self._B, self._skip_single = clients, k, B, skip_single
         self.stop, self._heartbeat = stop, heartbeat
         self._epoch = 1

@@ -19,7 +19,7 @@ from fedpan_exp.federation.executors.serial import SerialExecutor
 from fedpan_exp.federation.executors.torchrun import TorchrunExecutor
 from fedpan_exp.federation.task import FederatedTask
 from fedpan_exp.system.errors import require
-from fedpan_exp.system.signals import Stop
+from fedpan_exp.system.signals import StopRequest
 
 __all__ = [
     "Executor",
@@ -60,7 +60,7 @@ def make_executor(
     task: FederatedTask,
     ranks: int,
     states: ClientStates | None = None,
-    stop: Stop | None = None,
+    stop: StopRequest | None = None,
     on_clients_done: Callable[[int], None] = lambda clients: None,
 ) -> Executor:
     """The executor for so many processes."""

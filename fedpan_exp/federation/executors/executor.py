@@ -10,7 +10,7 @@ from fedpan_exp.federation.client import train_client
 from fedpan_exp.federation.client_states import ClientStates
 from fedpan_exp.federation.executors.cohort_sum import CohortSum
 from fedpan_exp.federation.task import FederatedTask
-from fedpan_exp.system.signals import Stop
+from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.training import EvalResult
 
 T = TypeVar("T")
@@ -23,10 +23,10 @@ class Executor(ABC):
         self,
         task: FederatedTask,
         states: ClientStates | None = None,
-        stop: Stop | None = None,
+        stop: StopRequest | None = None,
         on_clients_done: Callable[[int], None] = lambda clients: None,
     ):
-        self.task, self.states, self.stop = task, states or ClientStates(), stop or Stop()
+        self.task, self.states, self.stop = task, states or ClientStates(), stop or StopRequest()
         self._on_clients_done = on_clients_done
 
     @abstractmethod

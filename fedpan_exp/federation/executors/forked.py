@@ -16,7 +16,7 @@ from torch import distributed
 from fedpan_exp.federation.executors.parallel import ParallelExecutor
 from fedpan_exp.federation.executors.process_group import TIMEOUT, ProcessGroup, WorkerDied, WorkerExit
 from fedpan_exp.system.errors import UserError
-from fedpan_exp.system.signals import Stop
+from fedpan_exp.system.signals import StopRequest
 
 # The process group of an earlier run may still be in a reference cycle. It must not be destroyed in a forked process,
 # where it would wait for threads that do not exist there.
@@ -42,7 +42,7 @@ class ForkedExecutor(ParallelExecutor):
                     if process := os.fork():
                         workers[number] = process
                         continue
-                    rank, self.stop = number, Stop()
+                    rank, self.stop = number, StopRequest()
                     for ignored in (signal.SIGINT, signal.SIGTERM):  # sent to all processes, but rank 0 decides
                         signal.signal(ignored, signal.SIG_IGN)
                     break

@@ -13,7 +13,7 @@ from torch import Tensor, distributed
 from fedpan_exp.algorithms import ServerState
 from fedpan_exp.federation.client_states import ClientState
 from fedpan_exp.system.errors import first_line
-from fedpan_exp.system.signals import Interrupted, Stop
+from fedpan_exp.system.signals import Interrupted, StopRequest
 
 T = TypeVar("T")
 States = Mapping[int, ClientState | str]  # by client: its vectors, or the name of the file that holds them
@@ -41,7 +41,7 @@ class WorkerExit(SystemExit):
 class ProcessGroup:
     """The processes of a run, as one of them sees them. Rank 0 is the process that the user started."""
 
-    def __init__(self, rank: int, size: int, stop: Stop, check_alive: Callable[[], None] = lambda: None):
+    def __init__(self, rank: int, size: int, stop: StopRequest, check_alive: Callable[[], None] = lambda: None):
         self.rank, self.size, self._stop = rank, size, stop
         self.check_alive = check_alive  # raises WorkerDied or WorkerExit if another process has ended
         self.died: WorkerDied | None = None
