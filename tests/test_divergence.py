@@ -82,11 +82,11 @@ def test_a_snapshot_does_not_depend_on_the_number_of_ranks():
         return last
 
     serial, parallel = last_round(1), last_round(2)
-    torch.testing.assert_close(serial.kept.mean.weights, serial.server.weights)
-    assert len(serial.kept.local_models) == 3
-    for one, other in zip(serial.kept.local_models, parallel.kept.local_models, strict=True):
+    torch.testing.assert_close(serial.snapshot.mean.weights, serial.server.weights)
+    assert len(serial.snapshot.local_models) == 3
+    for one, other in zip(serial.snapshot.local_models, parallel.snapshot.local_models, strict=True):
         torch.testing.assert_close(one.weights, other.weights)
-    torch.testing.assert_close(serial.kept.before.weights, parallel.kept.before.weights)
+    torch.testing.assert_close(serial.snapshot.before.weights, parallel.snapshot.before.weights)
 
 
 def test_layer_names():

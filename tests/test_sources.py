@@ -137,7 +137,7 @@ def test_writers_are_clients(command, tmp_path):
     assert result.code == 0, result.err
     assert "10 drawn from 100; the paper has 3,550 in total" in result.out
     assert "80 training and 20 test images, of 10 users" in result.out
-    assert "10 with 8 to 8 samples, natural; 1 a round" in result.out
+    assert "10 with 8 to 8 samples, natural; 1 per round" in result.out
     config = (result.runs[0] / "config.yaml").read_text()
     assert "B: 10" in config
     names = read_json(result.runs[0] / "users.json")["users"]

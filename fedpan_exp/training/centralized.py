@@ -77,7 +77,7 @@ class TrainingProgress(NamedTuple):
 
 @contextmanager
 def quiet_lightning() -> Iterator[None]:
-    """Silence what Lightning prints of devices and of itself; our own messages say what matters."""
+    """Silence what Lightning prints about devices and about itself."""
     logger = logging.getLogger("lightning.pytorch")
     level = logger.level
     logger.setLevel(logging.ERROR)

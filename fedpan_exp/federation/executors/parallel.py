@@ -45,6 +45,7 @@ class ParallelExecutor(Executor):
             self.group.broadcast_server(server)
             self.states.folder = self.group.broadcast_object(self.states.folder.resolve())
             if not self.group.is_rank_zero:
+                self._on_clients_done = lambda clients: None  # rank 0 reports progress
                 self._serve(server)
             yield
             self._command(Command.EXIT)
