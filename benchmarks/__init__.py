@@ -1,1 +1,1 @@
-"""Speed and memory, as ratios measured side by side in one run: `make bench`."""
+"""Speed and memory, as ratios of alternating measurements: `make bench`."""

@@ -1,7 +1,6 @@
-"""make bench: one federated round against a plain torch loop, each algorithm, clients over processes, decoding, what
-records, checkpoints and probes cost, jobs side by side, start-up, memory. ARGS="rounds ranks" takes parts of it.
+"""make bench: measure speed and memory relative to a plain torch loop. ARGS="rounds ranks" selects parts.
 
-Times on a busy machine mean little; ratios of times taken in turns mean more. Best of several.
+Times on a busy machine mean little, so that most results are ratios of alternating measurements.
 """
 
 import sys
@@ -9,104 +8,105 @@ import sys
 import torch
 
 from benchmarks.decoding import PNGS, first_and_second_start
-from benchmarks.keeping import cost_of_keeping
-from benchmarks.many_clients import ratio_of_rounds
-from benchmarks.probing import cost_of_probing
+from benchmarks.many_clients import round_time_ratio
+from benchmarks.parallel_jobs import PARALLEL, SEQUENTIAL, sweep
+from benchmarks.probing_cost import probing_cost
 from benchmarks.processes import peak_memory, peak_memory_over_ranks, start_up
 from benchmarks.ranks import over_ranks
 from benchmarks.rounds import against_floor
-from benchmarks.side_by_side import IN_TURN, SIDE_BY_SIDE, sweep
+from benchmarks.tracking_cost import tracking_cost
 from fedpan_exp import config
 from fedpan_exp.algorithms import ALGORITHMS
 from fedpan_exp.studies import STUDIES
 from fedpan_exp.system.console import console
 
 VGG9 = ("dataset=cifar10", "model=vgg9", "fl_scene.R=0.02", "fl_scene.E=1")
-JOBS = {
+ONE_RANK = {
     "MLP 1024 on MNIST, K=100 R=0.1 E=5 (the paper's)": ((), 5),
     "VGG9 on CIFAR-10, K=100 R=0.02 E=1": (VGG9, 5),
-    "784-10 on MNIST: nothing but overhead": (("model.depth=0",), 20),
+    "784-10 on MNIST (only overhead)": (("model.depth=0",), 20),
 }
 OVER_RANKS = {
     "MLP 1024 on MNIST, K=100 R=0.1 E=5 (the paper's)": ((), 5),
-    "MLP 64 on MNIST, likewise": (("model.width=64",), 15),
+    "MLP 64 on MNIST, K=100 R=0.1 E=5": (("model.width=64",), 15),
     "VGG9 on CIFAR-10, K=100 R=0.02 E=1": (VGG9, 3),
 }
 
 
 def rounds() -> None:
-    console.print("[bold]One round[/bold]; the floor is a plain torch loop that does FedAvg's steps")
-    console.print(f"  {'':52}{'floor':>9}{'ours':>9}{'ratio':>8}   over the floor")
+    console.print("[bold]One round[/bold]; the floor is a plain torch loop with the steps of FedAvg")
+    console.print(f"  {'':52}{'floor':>9}{'ours':>9}{'ratio':>8}   difference")
     algorithms = {f"{name}, MLP 1024 on MNIST, E=5": ((f"algorithm={name}",), 4) for name in ALGORITHMS}
-    for name, (overrides, repeats) in (JOBS | algorithms).items():
+    for name, (overrides, repeats) in (ONE_RANK | algorithms).items():
         t = against_floor(overrides, repeats)
-        console.print(f"  {name:<52}{t.floor:7.3f} s{t.ours:7.3f} s{t.ratio:8.3f}{t.overhead_us:9.0f} µs a step")
+        console.print(f"  {name:<52}{t.floor:7.3f} s{t.ours:7.3f} s{t.ratio:8.3f}{t.overhead_us:9.0f} µs per step")
 
 
 def ranks() -> None:
-    console.print("\n[bold]Clients over processes[/bold]: a round and its test, as ratios to the floor, in turns")
+    console.print("\n[bold]Clients over processes[/bold]: a round with evaluation, relative to the floor")
     console.print(f"  {'':52}{'floor':>9}{'1 rank':>9}{'2 ranks':>9}")
     for name, (overrides, repeats) in OVER_RANKS.items():
-        table = over_ranks(overrides, repeats)
-        console.print(f"  {name:<52}{min(table.floor):7.2f} s{table.ratio(1):9.3f}{table.ratio(2):9.3f}")
-    alone, both = (peak_memory_over_ranks("fl_scene.H=2", f"ranks={number}") for number in (1, 2))
-    console.print(f"  peak memory, MLP 1024: 1 rank {alone:.0f} MB, 2 ranks {both:.0f} MB, {both / alone:.2f} times")
+        timings = over_ranks(overrides, repeats)
+        console.print(f"  {name:<52}{min(timings.floor):7.2f} s{timings.ratio(1):9.3f}{timings.ratio(2):9.3f}")
+    one, two = (peak_memory_over_ranks("fl_scene.H=2", f"ranks={number}") for number in (1, 2))
+    console.print(f"  peak memory, MLP 1024: 1 rank {one:.0f} MB, 2 ranks {two:.0f} MB, {two / one:.2f} times as much")
 
 
 def many_clients() -> None:
-    many = ("fl_scene.K=10000", "fl_scene.R=0.001", "model.width=64", "ranks=1")
-    console.print("\n[bold]K=10,000[/bold], 10 a round, MLP 64 on MNIST")
-    console.print(f"  start-up to the first round {start_up(*many):.1f} s")
-    console.print(f"  a round among 10,000 takes {ratio_of_rounds():.2f} of one among 100 clients of the same size")
+    overrides = ("fl_scene.K=10000", "fl_scene.R=0.001", "model.width=64", "ranks=1")
+    console.print("\n[bold]K=10,000[/bold], 10 clients per round, MLP 64 on MNIST")
+    console.print(f"  start-up to the first round {start_up(*overrides):.1f} s")
+    console.print(f"  a round takes {round_time_ratio():.2f} times one with K=100 and clients of the same size")
 
 
 def memory() -> None:
     small = ("model.width=64", "fl_scene.H=2", "fl_scene.E=1")
-    scenes = {"K=100, 10 a round": (100, 0.1), "K=5000, 10 a round": (5000, 0.002), "K=1000, 100 a round": (1000, 0.1)}
-    console.print("\n[bold]Peak memory[/bold] against the number of clients, MLP 64 on MNIST")
-    for name, (K, R) in scenes.items():
+    console.print("\n[bold]Peak memory[/bold] by number of clients, MLP 64 on MNIST")
+    for K, R in ((100, 0.1), (5000, 0.002), (1000, 0.1)):
+        name = f"K={K}, {K * R:.0f} clients per round"
         console.print(f"  {name:<52}{peak_memory(*small, f'fl_scene.K={K}', f'fl_scene.R={R}'):7.0f} MB")
 
-    visit_500 = ("model.width=512", "fl_scene.K=500", "fl_scene.R=1", "fl_scene.H=1", "fl_scene.E=1")
-    console.print("\n[bold]Peak memory[/bold] after visiting 500 clients, MLP 512 on MNIST")
-    for words in ("fedavg", "scaffold fl_scene.client_memory=disk", "scaffold fl_scene.client_memory=memory"):
-        console.print(f"  {words:<52}{peak_memory(*visit_500, *f'algorithm={words}'.split()):7.0f} MB")
+    train_500 = ("model.width=512", "fl_scene.K=500", "fl_scene.R=1", "fl_scene.H=1", "fl_scene.E=1")
+    console.print("\n[bold]Peak memory[/bold] after training 500 clients, MLP 512 on MNIST")
+    for name in ("fedavg", "scaffold fl_scene.client_memory=disk", "scaffold fl_scene.client_memory=memory"):
+        console.print(f"  {name:<52}{peak_memory(*train_500, *f'algorithm={name}'.split()):7.0f} MB")
 
 
 def decoding() -> None:
     first, second = first_and_second_start()
-    console.print(f"\n[bold]{PNGS:,} PNGs[/bold] of 32x32, two cores")
+    console.print(f"\n[bold]{PNGS:,} PNGs[/bold] of 32x32")
     console.print(f"  first start {first:.2f} s, second {second:.3f} s: {first / second:.0f} times faster")
 
 
 def sweeps() -> None:
-    console.print("\n[bold]Four jobs[/bold], MLP 1024 on MNIST, with hydra/launcher=cores and in turn")
-    both = sweep(SIDE_BY_SIDE)
-    console.print(f"  {'side by side, a job a core':<52}{both.seconds:7.0f} s")
-    ways = {
-        "in turn, a thread each": sweep(IN_TURN, "ranks=1", threads=1),
-        "in turn, all threads each": sweep(IN_TURN, "ranks=1"),
-        "in turn, a rank a core each (the default)": sweep(IN_TURN),
+    console.print("\n[bold]Sweep of four jobs[/bold], MLP 1024 on MNIST: hydra/launcher=cores against sequential jobs")
+    parallel = sweep(PARALLEL)
+    console.print(f"  {'parallel, one job per core':<52}{parallel.seconds:7.0f} s")
+    sequential = {
+        "sequential, one thread": sweep(SEQUENTIAL, "ranks=1", threads=1),
+        "sequential, all threads": sweep(SEQUENTIAL, "ranks=1"),
+        "sequential, one rank per core (the default)": sweep(SEQUENTIAL),
     }
-    for name, way in ways.items():
-        equal = "equal bit for bit" if way.weights == both.weights else "not equal bit for bit"
-        console.print(f"  {name:<52}{way.seconds:7.0f} s, {way.seconds / both.seconds:.2f} times; weights {equal}")
+    for name, result in sequential.items():
+        ratio = result.seconds / parallel.seconds
+        equal = "equal bit for bit" if result.weights == parallel.weights else "not equal bit for bit"
+        console.print(f"  {name:<52}{result.seconds:7.0f} s, {ratio:.2f} times as long; weights {equal}")
 
 
 def probing() -> None:
-    cost = cost_of_probing()
-    console.print("\n[bold]All five probes[/bold] in every third round, MLP 1024; of the same round without")
-    console.print(f"  rounds that they look at {cost.looked_at:.2f}, other rounds {cost.others:.3f}")
+    cost = probing_cost()
+    console.print("\n[bold]All five probes[/bold] in every third round, MLP 1024; relative to the same round without")
+    console.print(f"  probed rounds {cost.probed_rounds:.2f}, other rounds {cost.other_rounds:.3f}")
 
 
 def keeping() -> None:
     console.print(
-        "\n[bold]Not losing a run[/bold]: records, offline W&B, a checkpoint every 10 rounds; of the time in rounds"
+        "\n[bold]Tracking[/bold]: records, offline W&B, a checkpoint every 10 rounds; relative to the time in rounds"
     )
-    for words in ("fedavg", "scaffold", "scaffold fl_scene.client_memory=disk"):
-        cost = cost_of_keeping(*f"algorithm={words}".split())
-        parts = f"records {cost.records:.2f} s, checkpoints {cost.checkpoints:.2f} s of {cost.rounds:.0f} s"
-        console.print(f"  {words:<52}{cost.share:7.2%}   {parts}")
+    for name in ("fedavg", "scaffold", "scaffold fl_scene.client_memory=disk"):
+        cost = tracking_cost(*f"algorithm={name}".split())
+        parts = f"records {cost.records:.2f} s, checkpoints {cost.checkpoints:.2f} s, rounds {cost.rounds:.0f} s"
+        console.print(f"  {name:<52}{cost.ratio:7.2%}   {parts}")
 
 
 def start() -> None:
@@ -118,10 +118,10 @@ PARTS = {
     part.__name__: part for part in (rounds, ranks, decoding, keeping, probing, sweeps, start, memory, many_clients)
 }
 
-chosen = sys.argv[1:] or list(PARTS)
-if strange := set(chosen) - PARTS.keys():
-    sys.exit(f"benchmarks: parts must be of {', '.join(PARTS)}, got {', '.join(sorted(strange))}")
+selected = sys.argv[1:] or list(PARTS)
+if unknown := set(selected) - PARTS.keys():
+    sys.exit(f"benchmarks: parts must be among {', '.join(PARTS)}, got {', '.join(sorted(unknown))}")
 config.register(STUDIES)
 console.print(f"torch {torch.__version__}, {torch.get_num_threads()} threads\n")
-for name in chosen:
-    PARTS[name]()
+for part in selected:
+    PARTS[part]()

@@ -1,7 +1,7 @@
-"""The floor: one round of FedAvg as one would write it by hand for one network, with the data in tensors.
+"""The floor: a round of FedAvg in plain torch, written by hand for one network, with the data in tensors.
 
-Plain torch: no Fabric, no hooks, no records; the same number of the same steps. It runs in a process of its own,
-because ours tells the allocator what to do.
+It takes the same steps, but has no Fabric, no hooks and no records. It runs in a separate process, because fedpan_exp
+changes the settings of the memory allocator.
 """
 
 import multiprocessing
@@ -28,12 +28,12 @@ class Floor:
         self.images = images if self.augments else transform.normalize(images)
         self.server = [p.detach().clone() for p in net.parameters()]
 
-    def round(self, chosen: Sequence[int], E: int, B: int, lr: float, warmup: int) -> None:
+    def round(self, cohort: Sequence[int], E: int, B: int, lr: float, warmup: int) -> None:
         parameters = list(self.net.parameters())
         mean = [torch.zeros_like(p) for p in self.server]
         generator = torch.Generator().manual_seed(0)
         self.net.train()
-        for k in chosen:
+        for k in cohort:
             with torch.no_grad():
                 for p, start in zip(parameters, self.server, strict=True):
                     p.copy_(start)
@@ -51,43 +51,44 @@ class Floor:
                     optimizer.zero_grad()
                     step += 1
             for total, p in zip(mean, parameters, strict=True):
-                total.add_(p.detach(), alpha=1 / len(chosen))
+                total.add_(p.detach(), alpha=1 / len(cohort))
         self.server = mean
 
     @torch.inference_mode()
     def test(self, images: ImageTensors, batch: int = 500) -> float:
-        """The averaged weights on the test set."""
+        """The accuracy of the averaged weights on the test set."""
         for p, start in zip(self.net.parameters(), self.server, strict=True):
             p.copy_(start)
         self.net.eval()
-        right = 0
+        correct = 0
         for x, y in zip(images.x.split(batch), images.y.split(batch), strict=True):
-            right += int((self.net(self.transform.normalize(x)).argmax(1) == y).sum())
-        return right / len(images)
+            correct += int((self.net(self.transform.normalize(x)).argmax(1) == y).sum())
+        return correct / len(images)
 
 
-def floor_of(setting: Experiment, net: nn.Module) -> tuple[Floor, ImageTensors]:
-    """For the experiment's clients; and the images of its test."""
+def make_floor(setting: Experiment, net: nn.Module) -> tuple[Floor, ImageTensors]:
+    """The floor on the experiment's clients, and the test set."""
     data = setting.dataset.load(setting.seed)
     parts = split(data.train.y, setting.fl_scene.partition_config(), setting.seed).parts
     return Floor(net, data.train.x, data.train.y, setting.dataset.transform(torch.device("cpu")), parts), data.test
 
 
 class FloorProcess:
-    """Takes the rounds of an experiment, and its clients, when it is told to, with as many threads as serve it best:
-    small nets are slower on two than on one, by far if the machine is busy."""
+    """Runs rounds of an experiment on request, with the number of threads that is fastest.
+
+    Small networks are slower on two threads than on one, and much slower if the machine is busy.
+    """
 
     def __init__(self, overrides: Sequence[str]):
-        mine, its = multiprocessing.Pipe()
+        self._pipe, child_pipe = multiprocessing.Pipe()
         context = multiprocessing.get_context("spawn")
-        self._process = context.Process(target=_serve, args=(its, tuple(overrides)), daemon=True)
+        self._process = context.Process(target=_serve, args=(child_pipe, tuple(overrides)), daemon=True)
         self._process.start()
-        self._pipe = mine
-        self.threads: int = mine.recv()
+        self.threads: int = self._pipe.recv()
 
-    def seconds(self, round_idx: int, tested: bool) -> float:
-        """Of a round, with its test or without."""
-        self._pipe.send((round_idx, tested))
+    def seconds(self, round_idx: int, with_test: bool) -> float:
+        """The time of a round, with or without evaluation."""
+        self._pipe.send((round_idx, with_test))
         return float(self._pipe.recv())
 
     def close(self) -> None:
@@ -99,23 +100,23 @@ def _serve(pipe: Connection, overrides: tuple[str, ...]) -> None:
     config.register(STUDIES)
     setting = config.experiment(*overrides)
     scene, training = setting.fl_scene, setting.training
-    floor, images = floor_of(setting, setting.network())
+    floor, test_images = make_floor(setting, setting.network())
 
-    def seconds(chosen: Sequence[int], E: int, tested: bool) -> float:
-        began = time.perf_counter()
-        floor.round(chosen, E, scene.B, training.lr, training.warmup_length)
-        if tested:
-            floor.test(images)
-        return time.perf_counter() - began
+    def seconds(cohort: Sequence[int], E: int, with_test: bool) -> float:
+        started = time.perf_counter()
+        floor.round(cohort, E, scene.B, training.lr, training.warmup_length)
+        if with_test:
+            floor.test(test_images)
+        return time.perf_counter() - started
 
     def trial(threads: int) -> float:
-        """Of one client, the better of two."""
+        """Seconds for one client, the best of two."""
         torch.set_num_threads(threads)
-        return min(seconds([0], 1, tested=False) for _ in range(2))
+        return min(seconds([0], 1, with_test=False) for _ in range(2))
 
     threads = min({1, torch.get_num_threads()}, key=trial)
     torch.set_num_threads(threads)
     pipe.send(threads)
-    while task := pipe.recv():
-        round_idx, tested = task
-        pipe.send(seconds(scene.sample_cohort(scene.K, round_idx, setting.seed), scene.E, tested))
+    while request := pipe.recv():
+        round_idx, with_test = request
+        pipe.send(seconds(scene.sample_cohort(scene.K, round_idx, setting.seed), scene.E, with_test))

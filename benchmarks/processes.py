@@ -1,4 +1,4 @@
-"""What only a process of its own can show: start-up time and peak memory."""
+"""Start-up time and peak memory, measured in separate processes."""
 
 import subprocess
 import sys
@@ -8,20 +8,20 @@ from pathlib import Path
 
 
 def start_up(*overrides: str) -> float:
-    """Seconds from the command to the first round done, less that round."""
+    """Seconds from the command to the start of the first round."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "fedpan_exp", f"runs={folder}", "fl_scene.H=1", *overrides]
-        began = time.perf_counter()
+        started = time.perf_counter()
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             for line in process.stdout:
-                if line.strip().startswith("device"):  # the last thing said before training starts
-                    seconds = time.perf_counter() - began
+                if line.strip().startswith("device"):  # the last line printed before training
+                    seconds = time.perf_counter() - started
     return seconds
 
 
 def peak_memory(*overrides: str) -> float:
-    """Megabytes, of a process of its own (Linux; getrusage would count the process that started it, too)."""
+    """Peak memory of a run's main process, in megabytes (Linux; getrusage would include the parent)."""
     code = "from fedpan_exp.cli import main; main(); print(open('/proc/self/status').read())"
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-c", code, f"runs={folder}", *overrides]
@@ -31,7 +31,7 @@ def peak_memory(*overrides: str) -> float:
 
 
 def peak_memory_over_ranks(*overrides: str) -> float:
-    """Megabytes of all processes of a run together; what they share counts once (Linux: the proportional set size)."""
+    """Peak memory of all processes of a run, in megabytes; shared memory counts once (Linux: proportional set size)."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "fedpan_exp", f"runs={folder}", *overrides]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
@@ -39,16 +39,16 @@ def peak_memory_over_ranks(*overrides: str) -> float:
             while process.poll() is None:
                 peak = max(peak, proportional_kilobytes(process.pid))
                 time.sleep(0.02)
-    assert process.returncode == 0, "the run has failed"
+    assert process.returncode == 0, "the run failed"
     return peak / 1000
 
 
-def proportional_kilobytes(process: int) -> int:
-    """Of a process and of those it has started; 0 for one that has just ended."""
-    own = Path(f"/proc/{process}")
+def proportional_kilobytes(pid: int) -> int:
+    """Memory of a process and its descendants; 0 for one that has just ended."""
+    proc = Path(f"/proc/{pid}")
     try:
-        rollup = (own / "smaps_rollup").read_text()
-        children = (own / f"task/{process}/children").read_text().split()
+        rollup = (proc / "smaps_rollup").read_text()
+        children = (proc / f"task/{pid}/children").read_text().split()
     except OSError:
         return 0
     size = sum(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))

@@ -1,4 +1,4 @@
-"""One federated round against the floor, interleaved."""
+"""Time a federated round against the same round of the floor."""
 
 from dataclasses import dataclass
 
@@ -13,9 +13,9 @@ from fedpan_exp.system.console import quietly
 
 @dataclass
 class Timing:
-    floor: float  # seconds, the best of several rounds
+    floor: float  # seconds of the best round
     ours: float
-    steps: int  # of the round the times are of
+    steps: int  # in a round
 
     @property
     def ratio(self) -> float:
@@ -23,26 +23,25 @@ class Timing:
 
     @property
     def overhead_us(self) -> float:
-        """Microseconds a step over the floor."""
+        """Microseconds per step more than the floor."""
         return (self.ours - self.floor) / self.steps * 1e6
 
 
 def against_floor(overrides: tuple[str, ...], repeats: int) -> Timing:
-    """Every round of ours is followed by the same clients' round of the floor; the best time a step of each counts."""
-    words = (*overrides, f"fl_scene.H={repeats + 1}", "fabric.accelerator=cpu")
-    setting, given = config.experiment(*words), torch.get_num_threads()
-    floor = FloorProcess(words)
+    """Alternate our rounds with the floor's, on the same clients; of each, the best time per step counts."""
+    overrides = (*overrides, f"fl_scene.H={repeats + 1}", "fabric.accelerator=cpu")
+    setting, threads = config.experiment(*overrides), torch.get_num_threads()
+    floor = FloorProcess(overrides)
     with quietly():
         task = make_task(setting, set_up(setting))
     torch.set_num_threads(floor.threads)
-    rounds = federate(task)
-    ours, plain, steps = [], [], 1
-    for round_idx, this in enumerate(rounds, 1):
-        its = floor.seconds(round_idx, tested=False)
-        if round_idx > 1:  # the first round of each warms up
-            steps = sum(fit.steps for fit in this.update.stats.fits)
-            ours.append(this.seconds / steps)
-            plain.append(its / steps)
+    our_times, floor_times, steps = [], [], 1
+    for round_ in federate(task):
+        floor_seconds = floor.seconds(round_.index, with_test=False)
+        if round_.index > 1:  # the first round warms up
+            steps = sum(fit.steps for fit in round_.update.stats.fits)
+            our_times.append(round_.seconds / steps)
+            floor_times.append(floor_seconds / steps)
     floor.close()
-    torch.set_num_threads(given)
-    return Timing(min(plain) * steps, min(ours) * steps, steps)
+    torch.set_num_threads(threads)
+    return Timing(min(floor_times) * steps, min(our_times) * steps, steps)

@@ -1,4 +1,4 @@
-"""What tests share: composing an experiment, calling the command line, a small federated world."""
+"""Shared by tests: composing an experiment, calling the command line, a small federated task."""
 
 import os
 from collections.abc import Callable, Generator
@@ -18,7 +18,7 @@ from fedpan_exp.studies import STUDIES
 from fedpan_exp.system.rng import rng
 from fedpan_exp.training import Classifier, FabricSettings, LocalTrainer, Training
 
-torch.set_num_threads(1)  # the tests run side by side, and so do the processes they start
+torch.set_num_threads(1)  # several tests run in parallel, and each may start processes
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ.pop("FEDPAN_DATA", None)
 config.register(STUDIES)
@@ -29,7 +29,7 @@ WILD = ("training.lr=1", "training.weight_decay=9", "training.warmup=none", "fl_
 
 
 @dataclass
-class Outcome:
+class CommandResult:
     code: int
     out: str
     err: str
@@ -41,13 +41,15 @@ class Outcome:
 
 
 @pytest.fixture
-def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> Callable[..., Outcome]:
-    """python -m fedpan_exp, in this process (importing torch takes longer than the runs) and an empty folder."""
+def command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> Callable[..., CommandResult]:
+    """Call `python -m fedpan_exp` in an empty folder, but in this process: importing torch takes longer than a run."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "300")
 
-    def call(*words: str) -> Outcome:
-        monkeypatch.setattr("sys.argv", ["fedpan_exp", *words])
+    def call(*args: str) -> CommandResult:
+        monkeypatch.setattr("sys.argv", ["fedpan_exp", *args])
         capsys.readouterr()
         code = 0
         try:
@@ -55,7 +57,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         except SystemExit as stop:
             code = int(stop.code or 0)
         captured = capsys.readouterr()
-        return Outcome(code, captured.out, captured.err)
+        return CommandResult(code, captured.out, captured.err)
 
     return call
 
@@ -69,7 +71,7 @@ def run_rounds(
     states: ClientStates | None = None,
     **changes: Any,
 ) -> Generator[Round]:
-    """The rounds of a small task."""
+    """Run a federated task; `changes` are further fields of FederatedTask."""
     task = FederatedTask(algorithm, trainer, clients, scene, **{"seed": 0, **changes})
     return federate(task, make_executor(task, ranks, states))
 

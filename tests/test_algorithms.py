@@ -1,4 +1,4 @@
-"""The algorithms against numbers worked out by hand, against each other, and against autograd."""
+"""Algorithms compared with results by hand, with each other, and with autograd."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ PLAIN_SGD = Training(lr=0.5, momentum=0.0, warmup="none")
 
 
 def quadratic(algorithm: FedAvg) -> FedAvg:
-    """The algorithm on the local loss a/2 (w - t)^2: the target t is the client's pixel, a is 1 + its label."""
+    """Replace the local loss by a/2 (w - t)^2, where t is the client's pixel and a is 1 + its label."""
 
     class OnQuadratic(type(algorithm)):
         def loss(self, net, x, y, client):
@@ -28,46 +28,46 @@ def quadratic(algorithm: FedAvg) -> FedAvg:
 
 
 def quadratic_rounds(algorithm: FedAvg, steps: int, rounds: int, curvatures=(1, 1), training=PLAIN_SGD) -> list[float]:
-    """Two clients with the optima 2 and 6, weights that start at 0; the server's weight after each round."""
+    """The server's weight after each round, starting from 0, with two clients whose optima are 2 and 6."""
     images = ImageTensors(torch.tensor([2, 6], dtype=torch.uint8).view(2, 1, 1, 1), torch.tensor(curvatures) - 1)
     trainer = trainer_of(MLP(1, 1, 0, 1, Pan()), training)
     trainer.net.weights.zero_()
     clients = Clients(images, ImageTransform([0.0], [1 / 255]), [torch.tensor([0]), torch.tensor([1])], 0.0, seed=0)
     scene = Scene(K=2, R=1.0, E=steps, H=rounds, B=1)
     history = []
-    for round in run_rounds(quadratic(algorithm), trainer, clients, scene):
-        assert round.server.weights.unique().numel() == 1  # weight and bias are the same problem twice
-        history.append(round.server.weights[0].item())
+    for round_ in run_rounds(quadratic(algorithm), trainer, clients, scene):
+        assert round_.server.weights.unique().numel() == 1  # weight and bias solve the same problem
+        history.append(round_.server.weights[0].item())
     return history
 
 
 def test_fedavg_by_hand():
-    # client 1: 0 -> 1 -> 1.5, client 2: 0 -> 3 -> 4.5; then 3 -> 2.5 -> 2.25 and 3 -> 4.5 -> 5.25
+    # Round 1: 0 -> 1 -> 1.5 and 0 -> 3 -> 4.5. Round 2: 3 -> 2.5 -> 2.25 and 3 -> 4.5 -> 5.25.
     assert quadratic_rounds(FedAvg(), steps=2, rounds=2) == pytest.approx([3.0, 3.75])
 
 
 def test_fedprox_by_hand():
-    # mu=1. client 1: 0 -> 1, then the pulls cancel; client 2: 0 -> 3, likewise; then 2 stays, 2 -> 4
+    # mu=1. Round 1: 0 -> 1 and 0 -> 3, where loss and prox gradients cancel. Round 2: 2 -> 2 and 2 -> 4.
     assert quadratic_rounds(FedProx(mu=1.0), steps=2, rounds=2) == pytest.approx([2.0, 3.0])
 
 
 def test_fedopt_by_hand():
-    # SGD, lr 0.5, momentum 0.5: means 3 and 3.375; steps 0.5 * 3 and 0.5 * (0.5 * 3 + 1.875)
+    # SGD, lr 0.5, momentum 0.5. Client means: 3 and 3.375; server steps: 0.5 * 3 and 0.5 * (0.5 * 3 + 1.875).
     algorithm = FedOpt(server_optimizer="sgd", server_lr=0.5, momentum=0.5)
     assert quadratic_rounds(algorithm, steps=2, rounds=2) == pytest.approx([1.5, 3.1875])
 
 
 def test_scaffold_by_hand():
     # Curvatures 1 and 2, lr 0.25. Round 1: 0 -> 0.5 -> 0.875 and 0 -> 3 -> 4.5; controls -1.75 and -9, mean -5.375.
-    # Round 2, steered by -3.625 and 3.625: 2.6875 -> 3.421875 -> 3.97265625 and 2.6875 -> 3.4375 -> 3.8125.
+    # Round 2, corrected by -3.625 and 3.625: 2.6875 -> 3.421875 -> 3.97265625 and 2.6875 -> 3.4375 -> 3.8125.
     slow = Training(lr=0.25, momentum=0.0, warmup="none")
     rounds = quadratic_rounds(Scaffold(), steps=2, rounds=2, curvatures=(1, 2), training=slow)
     assert rounds == pytest.approx([2.6875, 3.892578125])
-    half_a_step = quadratic_rounds(Scaffold(server_lr=0.5), steps=2, rounds=1, curvatures=(1, 2), training=slow)
-    assert half_a_step == pytest.approx([2.6875 / 2])
+    half_step = quadratic_rounds(Scaffold(server_lr=0.5), steps=2, rounds=1, curvatures=(1, 2), training=slow)
+    assert half_step == pytest.approx([2.6875 / 2])
 
 
-def test_adam_and_yogi_take_their_formulas_step():
+def test_adam_and_yogi_follow_their_formulas():
     w, g = torch.tensor([1.0, -2.0]), torch.tensor([0.3, -0.5])
     for optimizer, second in ((torch.optim.Adam, None), (Yogi, 1e-6 + 0.01 * (g * g))):
         weights = w.clone()
@@ -78,7 +78,7 @@ def test_adam_and_yogi_take_their_formulas_step():
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "yogi"])
-def test_adaptive_servers_reach_the_optimum(optimizer):
+def test_adaptive_server_optimizers_reach_the_optimum(optimizer):
     algorithm = FedOpt(server_optimizer=optimizer, server_lr=0.3)
     assert quadratic_rounds(algorithm, steps=2, rounds=150)[-1] == pytest.approx(4.0, abs=0.1)
 
@@ -87,7 +87,7 @@ def test_adaptive_servers_reach_the_optimum(optimizer):
     "training", [PLAIN_SGD, Training(lr=0.05, momentum=0.5, warmup="steps")], ids=["plain", "momentum and warm-up"]
 )
 def test_scaffold_reaches_the_joint_optimum_where_fedavg_does_not(training):
-    """Curvatures 1 and 2: the joint optimum is (1 * 2 + 2 * 6) / 3; FedAvg ends between the local optima."""
+    """Curvatures 1 and 2: the joint optimum is (1 * 2 + 2 * 6) / 3; FedAvg converges to another point."""
     joint = 14 / 3
     avg = quadratic_rounds(FedAvg(), steps=20, rounds=300, curvatures=(1, 2), training=training)[-1]
     scaffold = quadratic_rounds(Scaffold(), steps=20, rounds=300, curvatures=(1, 2), training=training)[-1]
@@ -95,19 +95,19 @@ def test_scaffold_reaches_the_joint_optimum_where_fedavg_does_not(training):
     assert scaffold == pytest.approx(joint, abs=0.01)
 
 
-def world(algorithm: FedAvg, momentum: float = 0.9, rounds: int = 3, norm: str = "bn", states=None, R: float = 0.5):
+def small_run(algorithm: FedAvg, momentum: float = 0.9, rounds: int = 3, norm: str = "bn", states=None, R: float = 0.5):
     trainer = trainer_of(ResNet(1, 4, 1, 3, norm, Pan("mul", A=0.2)), Training(momentum=momentum, warmup="none"))
     clients = clients_of(random_images(48, shape=(1, 8, 8)), [12] * 4)
     scene = Scene(K=4, R=R, E=2, H=rounds, B=4)
     return run_rounds(algorithm, trainer, clients, scene, states=states)
 
 
-def last_server(*arguments, **more) -> ServerState:
-    *_, last = world(*arguments, **more)
+def last_server(*args, **kwargs) -> ServerState:
+    *_, last = small_run(*args, **kwargs)
     return last.server
 
 
-def test_without_their_terms_they_are_fedavg_bit_for_bit():
+def test_algorithms_without_their_extra_terms_equal_fedavg_bit_for_bit():
     fedavg = last_server(FedAvg())
     for algorithm in (FedProx(mu=0.0), Moon(mu=0.0)):
         assert last_server(algorithm).weights.equal(fedavg.weights)
@@ -118,20 +118,20 @@ def test_without_their_terms_they_are_fedavg_bit_for_bit():
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_scaffolds_first_round_is_fedavg(momentum):
+def test_the_first_round_of_scaffold_equals_fedavg(momentum):
     first, fedavg = (last_server(algorithm, momentum, rounds=1) for algorithm in (Scaffold(), FedAvg()))
     assert first.weights.equal(fedavg.weights)
 
 
-def test_with_full_participation_scaffolds_control_is_the_mean_of_its_clients():
+def test_with_full_participation_the_server_control_is_the_mean_of_the_client_controls():
     states = ClientStates()
-    for round in world(Scaffold(), momentum=0.0, states=states, R=1.0):
+    for round_ in small_run(Scaffold(), momentum=0.0, states=states, R=1.0):
         controls = torch.stack([states[k]["control"] for k in states.clients()])
         assert len(controls) == 4
-        torch.testing.assert_close(round.server.state["control"], controls.mean(0), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(round_.server.state["control"], controls.mean(0), rtol=1e-4, atol=1e-5)
 
 
-def test_scaffolds_control_moves_by_the_share_of_clients_unless_as_the_authors_do():
+def test_only_canonical_scaffold_scales_the_control_update_by_the_cohort_fraction():
     canonical, authors = (
         last_server(Scaffold(variant=variant), rounds=1).state["control"] for variant in ("canonical", "authors")
     )
@@ -139,7 +139,7 @@ def test_scaffolds_control_moves_by_the_share_of_clients_unless_as_the_authors_d
 
 
 @pytest.mark.parametrize("variant", ["canonical", "authors"])
-def test_the_prox_gradient_is_autograds(variant):
+def test_the_prox_gradient_matches_autograd(variant):
     net = trainer_of(MLP(16, 8, 2, 3, Pan())).net
     start = net.weights + torch.randn_like(net.weights)
     client = ClientContext(ServerState(start, net.buffers, 1), {}, 1)
@@ -164,11 +164,11 @@ def test_clipping_bounds_the_whole_prox_gradient():
     bound = Training(lr=0.5, momentum=0.0, warmup="none", clip=1.0)
     free = Training(lr=0.5, momentum=0.0, warmup="none", clip=1e6)
     assert quadratic_rounds(FedProx(mu=1.0), steps=2, rounds=2, training=free) == pytest.approx([2.0, 3.0])
-    # Both coordinates pull alike, so a gradient of norm 1 moves each by 0.5 / sqrt(2) a step.
+    # Both coordinates have the same gradient, so one of norm 1 moves each by 0.5 / sqrt(2) per step.
     assert quadratic_rounds(FedProx(mu=1.0), steps=1, rounds=1, training=bound) == pytest.approx([0.5 / 2**0.5])
 
 
-def test_batch_norm_statistics_stay_out_of_controls():
+def test_controls_do_not_include_batch_norm_statistics():
     states = ClientStates()
     server = last_server(Scaffold(), states=states)
     assert server.buffers.numel() > 0
@@ -178,8 +178,8 @@ def test_batch_norm_statistics_stay_out_of_controls():
     assert all(control.numel() == server.weights.numel() for control in controls)
 
 
-def test_batch_norm_statistics_are_not_pulled_by_the_prox_term():
-    """One step a visit: the statistics it measures are FedAvg's, however strong the pull."""
+def test_the_prox_term_does_not_change_batch_norm_statistics():
+    """After one local step, the statistics equal those of FedAvg even for a large mu."""
 
     def statistics(algorithm):
         trainer = trainer_of(ResNet(1, 4, 1, 3, "bn", Pan()))
@@ -192,7 +192,7 @@ def test_batch_norm_statistics_are_not_pulled_by_the_prox_term():
         assert statistics(FedProx(mu=10.0, variant=variant)).equal(plain)
 
 
-def test_moons_references_move_no_statistics_and_get_no_gradients():
+def test_reference_models_of_moon_change_no_statistics_and_get_no_gradients():
     trainer = trainer_of(ResNet(1, 4, 1, 3, "bn", Pan()))
     net = trainer.net
     algorithm = Moon()
@@ -209,13 +209,13 @@ def test_moons_references_move_no_statistics_and_get_no_gradients():
     assert net.buffers.equal(before)
     net.net.train()
     algorithm.loss(net, x, torch.zeros(4).long(), client)
-    once = net.buffers.clone()
+    after_loss = net.buffers.clone()
     net.load(client.server.weights, client.server.buffers)
     net(x)
-    assert net.buffers.equal(once)  # one pass in train mode, as in FedAvg
+    assert net.buffers.equal(after_loss)  # one pass in train mode, as in FedAvg
 
 
-def test_moons_contrast_is_its_papers_formula():
+def test_the_contrastive_loss_of_moon_matches_the_paper():
     trainer = trainer_of(MLP(16, 8, 2, 3, Pan()))
     net, x, y = trainer.net, torch.rand(5, 1, 4, 4), torch.zeros(5).long()
     server = ServerState(torch.randn_like(net.weights), net.buffers, 1)
@@ -229,21 +229,20 @@ def test_moons_contrast_is_its_papers_formula():
 
 
 @pytest.mark.parametrize("algorithm", [Scaffold(), Moon()])
-def test_memory_on_disk_gives_the_same_run(algorithm, tmp_path):
-    kept = ClientStates()
-    in_memory = last_server(algorithm, rounds=4, states=kept)
-    disk = ClientStates(tmp_path / "clients", on_disk=True)
-    assert last_server(algorithm, rounds=4, states=disk).weights.equal(in_memory.weights)
-    assert disk.clients() == kept.clients()
-    for k in kept.clients():
-        assert all(disk[k][name].equal(vector) for name, vector in kept[k].items())
-    assert len(list((tmp_path / "clients").iterdir())) == len(kept.clients())  # no older versions are left
+def test_client_states_on_disk_give_the_same_run(algorithm, tmp_path):
+    memory, disk = ClientStates(), ClientStates(tmp_path / "clients", on_disk=True)
+    expected = last_server(algorithm, rounds=4, states=memory)
+    assert last_server(algorithm, rounds=4, states=disk).weights.equal(expected.weights)
+    assert disk.clients() == memory.clients()
+    for k in memory.clients():
+        assert all(disk[k][name].equal(vector) for name, vector in memory[k].items())
+    assert len(list((tmp_path / "clients").iterdir())) == len(memory.clients())  # older versions are deleted
 
 
-def test_scaffold_sends_twice_what_fedavg_sends():
+def test_scaffold_sends_twice_as_much_as_fedavg():
     costs = {}
     for name, algorithm in (("fedavg", FedAvg()), ("scaffold", Scaffold()), ("moon", Moon()), ("fedopt", FedOpt())):
-        *_, last = world(algorithm, norm="gn1")  # no statistics, so that only weights travel
+        *_, last = small_run(algorithm, norm="gn1")  # without BatchNorm, only weights are sent
         costs[name] = (last.update.stats.up_bytes, last.update.stats.down_bytes)
     assert costs["scaffold"] == tuple(2 * cost for cost in costs["fedavg"])
     assert costs["moon"] == costs["fedopt"] == costs["fedavg"]
@@ -251,31 +250,33 @@ def test_scaffold_sends_twice_what_fedavg_sends():
 
 @pytest.mark.parametrize("model", ["mlp", "vgg9", "resnet20 model.width=8"])
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
-def test_every_algorithm_works_with_every_family(name, model, command):
-    ended = command(f"algorithm={name}", "scale=smoke", *f"model={model}".split(), "fl_scene.local_test=0.2", "pan=add")
-    assert ended.code == 0, ended.err
+def test_every_algorithm_works_with_every_model_family(name, model, command):
+    result = command(
+        f"algorithm={name}", "scale=smoke", *f"model={model}".split(), "fl_scene.local_test=0.2", "pan=add"
+    )
+    assert result.code == 0, result.err
 
 
-def test_scaffold_trains_without_momentum_unless_told():
+def test_scaffold_trains_without_momentum_by_default():
     assert experiment("algorithm=scaffold").training.momentum == 0.0
     assert experiment("algorithm=scaffold", "training.momentum=0.5").training.momentum == 0.5
     assert experiment("algorithm=fedprox").training.momentum == 0.9
 
 
-def test_authors_fidelity_takes_their_variants():
+def test_fidelity_authors_selects_their_variants():
     for name in ("fedprox", "scaffold"):
         assert experiment(f"algorithm={name}").algorithm.variant == "canonical"
         assert experiment(f"algorithm={name}", "fidelity=authors").algorithm.variant == "authors"
-        chosen = experiment(f"algorithm={name}", "fidelity=authors", "algorithm.variant=canonical")
-        assert chosen.algorithm.variant == "canonical"
+        explicit = experiment(f"algorithm={name}", "fidelity=authors", "algorithm.variant=canonical")
+        assert explicit.algorithm.variant == "canonical"
 
 
-def test_client_memory_on_disk_from_the_command_line(command):
-    words = ("algorithm=scaffold", "scale=smoke", "model.width=8")
-    first = command(*words)
-    second = command(*words, "fl_scene.client_memory=disk")  # not another experiment
+def test_client_memory_does_not_change_the_identity_of_a_run(command):
+    overrides = ("algorithm=scaffold", "scale=smoke", "model.width=8")
+    first = command(*overrides)
+    second = command(*overrides, "fl_scene.client_memory=disk")  # the same experiment
     assert "already done" in second.out
-    third = command(*words, "fl_scene.client_memory=disk", "rerun=true")
+    third = command(*overrides, "fl_scene.client_memory=disk", "rerun=true")
     assert third.code == 0, third.err
     assert first.runs == third.runs
     assert not (third.runs[0] / "clients").exists()

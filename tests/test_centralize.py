@@ -1,4 +1,4 @@
-"""Training at one place with lightning.Trainer: the same steps as ours, the same numbers after a resume."""
+"""Centralized training with lightning.Trainer: the same steps as our own loop, the same numbers after a resume."""
 
 import json
 import logging
@@ -39,37 +39,38 @@ def epochs_of(samples: int = 50, B: int = 16, skip_single: bool = False) -> Epoc
     return EpochBatches(clients_of(random_images(samples), [samples]), 0, B, skip_single, StopRequest(), lambda: None)
 
 
-def keeper(folder: Path, heard: list | None = None) -> EpochCheckpoint:
-    words = [] if heard is None else heard
-    return EpochCheckpoint(folder / "net.safetensors", lambda *told: words.append(told) or {}, lambda: 0)
+def checkpoint_in(folder: Path, reports: list | None = None) -> EpochCheckpoint:
+    """A checkpoint callback that appends (epoch, loss) to `reports`."""
+    reports = [] if reports is None else reports
+    return EpochCheckpoint(folder / "net.safetensors", lambda *report: reports.append(report) or {}, lambda: 0)
 
 
-def lines(run: Path) -> list[dict]:
+def records_of(run: Path) -> list[dict]:
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
 def without_times(run: Path) -> list[dict]:
-    return [{name: value for name, value in line.items() if "time" not in name} for line in lines(run)]
+    return [{name: value for name, value in line.items() if "time" not in name} for line in records_of(run)]
 
 
 @pytest.mark.parametrize("settings", [Training(warmup_length=3), Training(momentum=0.0, clip=0.1, weight_decay=0.1)])
-def test_lightnings_trainer_takes_the_steps_of_our_own(settings, tmp_path):
+def test_lightnings_trainer_takes_the_same_steps_as_our_own(settings, tmp_path):
     ours, net = trainer_of(small_net(), settings), small_net()
-    heard = []
-    train(Classifier(net, settings), epochs_of(), 1, keeper(tmp_path, heard), CPU)
+    reports = []
+    train(Classifier(net, settings), epochs_of(), 1, checkpoint_in(tmp_path, reports), CPU)
     clients = clients_of(random_images(50), [50])
     fit = ours.fit(
         clients.batches(0, 1, 1, 16), 1, lambda x, y: torch.nn.functional.cross_entropy(ours.net(x), y), lambda: None
     )
     for name, tensor in ours.net.net.state_dict().items():
         assert torch.allclose(net.state_dict()[name], tensor, atol=1e-7), name
-    assert heard == [(1, pytest.approx(fit.loss, rel=1e-5))]
+    assert reports == [(1, pytest.approx(fit.loss, rel=1e-5))]
 
 
-def test_adam_steps_are_adams(tmp_path):
+def test_the_first_step_of_adam_has_the_size_of_lr(tmp_path):
     settings, net = Training(lr=1e-3, warmup="none"), small_net()
-    train(Classifier(net, settings, "adam"), epochs_of(16), 1, keeper(tmp_path), CPU)
-    for name, tensor in small_net().state_dict().items():  # the first step of Adam is lr in every direction
+    train(Classifier(net, settings, "adam"), epochs_of(16), 1, checkpoint_in(tmp_path), CPU)
+    for name, tensor in small_net().state_dict().items():  # Adam's first step moves a weight by at most lr
         step = (net.state_dict()[name] - tensor).abs()
         assert step.max() <= 1e-3 * (1 + 1e-3)
         assert step.max() > 0.9e-3
@@ -87,22 +88,22 @@ def test_every_epoch_has_its_own_order_and_single_samples_are_skipped_for_batch_
     assert len(batches) == 2
 
 
-def test_a_loss_that_is_not_finite_ends_it(tmp_path):
+def test_a_loss_that_is_not_finite_ends_the_training(tmp_path):
     module = Classifier(small_net(), Training(lr=1e30, warmup="none"))
     with pytest.raises(Diverged, match=r"diverged in epoch 1: the training loss is nan; try a smaller"):
-        train(module, epochs_of(), 3, keeper(tmp_path), CPU)
+        train(module, epochs_of(), 3, checkpoint_in(tmp_path), CPU)
 
 
-def test_a_run_learns_and_leaves_records_weights_and_a_picture_and_no_more(command):
-    ran = command(*SMALL, "study.epochs=8", "study.lr=0.2")
-    assert ran.code == 0, ran.err
-    assert ran.err == ""
-    assert "epoch 8/8" in ran.out
-    assert "GPU" not in ran.out
-    (run,) = ran.runs
+def test_a_run_learns_and_writes_only_the_expected_files(command):
+    result = command(*SMALL, "study.epochs=8", "study.lr=0.2")
+    assert result.code == 0, result.err
+    assert result.err == ""
+    assert "epoch 8/8" in result.out
+    assert "GPU" not in result.out
+    (run,) = result.runs
     files = {"config.yaml", "curves.png", "metrics.jsonl", "status.json", "summary.json", "weights.safetensors"}
     assert {path.name for path in run.iterdir() if path.name[0] != "."} == files
-    records = lines(run)
+    records = records_of(run)
     assert [record["round"] for record in records] == list(range(1, 9))
     assert records[-1]["global/test_acc"] > 0.8
     assert records[-1]["global/test_acc"] * 360 == pytest.approx(round(records[-1]["global/test_acc"] * 360), abs=1e-9)
@@ -112,31 +113,32 @@ def test_a_run_learns_and_leaves_records_weights_and_a_picture_and_no_more(comma
     assert not Path("lightning_logs").exists()
 
 
-def test_an_interrupted_run_goes_on_to_the_same_numbers(command, monkeypatch):
-    words = (*SMALL, "dataset.flip=true", "study.epochs=4")  # augmentation draws from the stream, too
-    command(*words, "runs=whole")
-    (whole,) = Path("whole").glob("*-*")
+def test_an_interrupted_run_resumes_and_gives_the_same_numbers(command, monkeypatch):
+    overrides = (*SMALL, "dataset.flip=true", "study.epochs=4")  # augmentation uses random numbers, too
+    command(*overrides, "runs=straight")
+    (straight,) = Path("straight").glob("*-*")
     interruptible = StopRequest.interruptible
 
-    def heed_a_while(stop, items):
+    def stop_in_epoch_3(stop, items):
         for i, item in enumerate(interruptible(stop, items)):
-            if len(done := list(Path("runs").glob("*/checkpoint/*"))) and i == 5 and read_progress(done[0]).epochs == 2:
+            saved = list(Path("runs").glob("*/checkpoint/*"))
+            if saved and i == 5 and read_progress(saved[0]).epochs == 2:
                 stop.request(signal.SIGTERM)
             yield item
 
     with monkeypatch.context() as patched:
-        patched.setattr(StopRequest, "interruptible", heed_a_while)
-        cut = command(*words)
-    assert cut.code == 128 + signal.SIGTERM
-    assert "interrupted; run the same command to resume: " in cut.err
-    (run,) = cut.runs
+        patched.setattr(StopRequest, "interruptible", stop_in_epoch_3)
+        interrupted = command(*overrides)
+    assert interrupted.code == 128 + signal.SIGTERM
+    assert "interrupted; run the same command to resume: " in interrupted.err
+    (run,) = interrupted.runs
     assert json.loads((run / "status.json").read_text())["status"] == "interrupted"
     with (run / "metrics.jsonl").open("a") as file:
         file.write('{"round": 3, "global/test_acc": 9}\n')  # as if the crash came between record and checkpoint
-    ran = command(*words)
-    assert "after epoch 2, from its checkpoint" in ran.out
-    assert without_times(run) == without_times(whole)
-    assert (run / "weights.safetensors").read_bytes() == (whole / "weights.safetensors").read_bytes()
+    resumed = command(*overrides)
+    assert "after epoch 2, from its checkpoint" in resumed.out
+    assert without_times(run) == without_times(straight)
+    assert (run / "weights.safetensors").read_bytes() == (straight / "weights.safetensors").read_bytes()
     assert not (run / "checkpoint").exists()
 
 
@@ -148,7 +150,7 @@ def test_a_damaged_checkpoint_is_ignored(tmp_path, capsys):
     assert not path.exists()
 
 
-def test_who_takes_part_in_a_federation_does_not_matter(command):
+def test_federated_settings_do_not_change_the_run(command):
     first = command(*SMALL, "study.epochs=1")
     again = command(*SMALL, "study.epochs=1", "algorithm=moon", "fl_scene.K=7", "fl_scene.partition=iid")
     assert "already done" in again.out
@@ -164,11 +166,11 @@ def test_the_papers_settings_are_the_defaults():
     adam = experiment("study=centralize", "study.optimizer=adam")
     assert adam.study.training(adam.training).lr == 3e-4
     authors = experiment("study=centralize", "fidelity=authors")
-    assert authors.study.training(authors.training).warmup == "steps"  # of rounds there are none
+    assert authors.study.training(authors.training).warmup == "steps"  # there are no rounds
 
 
 @pytest.mark.parametrize(
-    ("word", "message"),
+    ("overrides", "message"),
     [
         ("study.epochs=0", "study.epochs must be at least 1, got 0"),
         ("study.optimizer=adm", "study.optimizer must be sgd or adam, got adm; did you mean adam?"),
@@ -177,13 +179,13 @@ def test_the_papers_settings_are_the_defaults():
         ("study.B=1 model=resnet20", "study.B must be at least 2 for a network with BatchNorm, got 1"),
     ],
 )
-def test_what_cannot_be_trained_is_refused(word, message):
-    with pytest.raises(ConfigError) as refused:
-        experiment("study=centralize", *word.split())
-    assert str(refused.value) == message
+def test_invalid_settings_are_rejected(overrides, message):
+    with pytest.raises(ConfigError) as error:
+        experiment("study=centralize", *overrides.split())
+    assert str(error.value) == message
 
 
-def test_lightning_speaks_as_before_afterwards(tmp_path):
+def test_the_log_level_of_lightning_is_restored(tmp_path):
     level = logging.getLogger("lightning.pytorch").level
-    train(Classifier(small_net(), Training()), epochs_of(), 1, keeper(tmp_path), CPU)
+    train(Classifier(small_net(), Training()), epochs_of(), 1, checkpoint_in(tmp_path), CPU)
     assert logging.getLogger("lightning.pytorch").level == level

@@ -1,4 +1,4 @@
-"""Checkpoints: every kind of state restored, damage noticed, records cut back."""
+"""Checkpoints restore every kind of state, detect damage, and truncate the records."""
 
 import json
 import os
@@ -8,49 +8,50 @@ from pathlib import Path
 import pytest
 from processes import SMALL, outcome, run_folder
 
-from conftest import Outcome
+from conftest import CommandResult
 from fedpan_exp.federation.checkpoint import _digest_of
 from fedpan_exp.system.atomic_io import read_lines
 from fedpan_exp.tracking.record import Record
 
 
 @pytest.fixture
-def broken_off(command, monkeypatch) -> Callable[..., Path]:
-    """A run that ended in the middle without a word, in this process; returns its folder."""
+def crashed_run(command, monkeypatch) -> Callable[..., Path]:
+    """Run the command in this process until it crashes after a round; return the run's folder."""
 
-    def call(*words: str, after: int = 7) -> Path:
+    def call(*overrides: str, after: int = 7) -> Path:
         write = Record.write
 
         def write_then_die(self: Record, round_idx: int, metrics: dict) -> None:
             write(self, round_idx, metrics)
             if round_idx == after:
-                raise RuntimeError("the power went")
+                raise RuntimeError("power failure")
 
         with monkeypatch.context() as patched:
             patched.setattr(Record, "write", write_then_die)
             with pytest.raises(RuntimeError):
-                command(*words)
+                command(*overrides)
         return run_folder(Path())
 
     return call
 
 
-WORDS = (*SMALL, "algorithm=scaffold", "checkpoint.every=2")
+OVERRIDES = (*SMALL, "algorithm=scaffold", "checkpoint.every=2")
 
 
-def finishes_alike(command: Callable[..., Outcome], *words: str) -> Outcome:
-    again = command(*words)
-    assert again.code == 0, again.err
-    resumed = outcome(Path())
-    assert [record["round"] for record in resumed[1]] == list(range(1, 13))
-    fresh = command(*words, "rerun=true")
-    assert fresh.code == 0
-    assert outcome(Path()) == resumed
-    return again
+def resume_and_compare(command: Callable[..., CommandResult], *overrides: str) -> CommandResult:
+    """Resume the run; a rerun from the start must give the same numbers."""
+    resumed = command(*overrides)
+    assert resumed.code == 0, resumed.err
+    numbers = outcome(Path())
+    assert [record["round"] for record in numbers[1]] == list(range(1, 13))
+    rerun = command(*overrides, "rerun=true")
+    assert rerun.code == 0
+    assert outcome(Path()) == numbers
+    return resumed
 
 
 @pytest.mark.parametrize(
-    "words",
+    "overrides",
     [
         ("algorithm=fedopt", "algorithm.server_optimizer=adam"),
         ("algorithm=fedopt", "algorithm.server_optimizer=yogi"),
@@ -59,22 +60,22 @@ def finishes_alike(command: Callable[..., Outcome], *words: str) -> Outcome:
     ],
     ids=" ".join,
 )
-def test_every_kind_of_state_is_restored(command, broken_off, words):
-    words = (*SMALL, *words, "checkpoint.every=3")
-    broken_off(*words)
-    assert "resume    after round 6" in finishes_alike(command, *words).out
+def test_every_kind_of_state_is_restored(command, crashed_run, overrides):
+    overrides = (*SMALL, *overrides, "checkpoint.every=3")
+    crashed_run(*overrides)
+    assert "resume    after round 6" in resume_and_compare(command, *overrides).out
 
 
 def manifests(folder: Path) -> list[Path]:
     return sorted((folder / "checkpoint").glob("*.json"))
 
 
-def test_two_checkpoints_are_kept(broken_off):
-    folder = broken_off(*WORDS)
+def test_the_two_newest_checkpoints_are_kept(crashed_run):
+    folder = crashed_run(*OVERRIDES)
     assert [json.loads(path.read_text())["round"] for path in manifests(folder)] == [4, 6]
     named = {file for path in manifests(folder) for file in json.loads(path.read_text())["files"]}
     tensors = {str(path.relative_to(folder / "checkpoint")) for path in (folder / "checkpoint").rglob("*.safetensors")}
-    assert tensors == named  # neither more nor less
+    assert tensors == named
 
 
 def flip(path: Path) -> None:
@@ -94,38 +95,38 @@ def flip(path: Path) -> None:
         (lambda newest: newest.write_text("[]"), "it is damaged"),
     ],
 )
-def test_a_damaged_checkpoint_is_ignored(command, broken_off, damage, reason):
-    folder = broken_off(*WORDS)
+def test_a_damaged_checkpoint_is_ignored(command, crashed_run, damage, reason):
+    folder = crashed_run(*OVERRIDES)
     damage(manifests(folder)[-1])
-    again = finishes_alike(command, *WORDS)
-    assert "resume    after round 4, from its checkpoint" in again.out
-    assert f"0000006.json: {reason}" in again.err
+    resumed = resume_and_compare(command, *OVERRIDES)
+    assert "resume    after round 4, from its checkpoint" in resumed.out
+    assert f"0000006.json: {reason}" in resumed.err
 
 
-def test_both_damaged_the_run_starts_over(command, broken_off):
-    folder = broken_off(*WORDS)
+def test_if_both_checkpoints_are_damaged_the_run_starts_over(command, crashed_run):
+    folder = crashed_run(*OVERRIDES)
     for path in manifests(folder):
         flip(path)
-    assert "resume" not in finishes_alike(command, *WORDS).out
+    assert "resume" not in resume_and_compare(command, *OVERRIDES).out
 
 
-def test_what_a_crash_left_half_written_is_not_taken_for_a_checkpoint(command, broken_off):
-    folder = broken_off(*WORDS)
+def test_a_checkpoint_half_written_by_a_crash_is_not_used(command, crashed_run):
+    folder = crashed_run(*OVERRIDES)
     newest = manifests(folder)[-1]
-    (newest.parent / ".0000008.77.json").write_bytes(newest.read_bytes())  # its tensors were renamed, it was not
-    again = finishes_alike(command, *WORDS)
-    assert "resume    after round 6, from its checkpoint" in again.out
-    assert "ignoring the checkpoint" not in again.err
+    (newest.parent / ".0000008.77.json").write_bytes(newest.read_bytes())  # the manifest was not renamed yet
+    resumed = resume_and_compare(command, *OVERRIDES)
+    assert "resume    after round 6, from its checkpoint" in resumed.out
+    assert "ignoring the checkpoint" not in resumed.err
 
 
 def sign(path: Path, content: dict) -> None:
-    """As a stranger could who has read our code."""
+    """Write a manifest with a valid digest, as an attacker could."""
     content.pop("digest")
     path.write_text(json.dumps({**content, "digest": _digest_of(content)}))
 
 
-def test_a_checkpoint_that_reaches_outside_its_folder(command, broken_off):
-    folder = broken_off(*WORDS)
+def test_a_checkpoint_that_names_files_outside_its_folder_is_ignored(command, crashed_run):
+    folder = crashed_run(*OVERRIDES)
     precious = Path("precious.safetensors")
     precious.write_bytes((next((folder / "checkpoint/clients").iterdir())).read_bytes())
     newest = manifests(folder)[-1]
@@ -134,69 +135,69 @@ def test_a_checkpoint_that_reaches_outside_its_folder(command, broken_off):
     content["clients"]["0"] = name
     content["files"][f"clients/{name}"] = "0" * 32
     sign(newest, content)
-    again = finishes_alike(command, *WORDS)
-    assert f"0000006.json: {name} is not a file of it" in again.err
+    resumed = resume_and_compare(command, *OVERRIDES)
+    assert f"0000006.json: {name} is not a file of it" in resumed.err
     assert precious.exists()
 
 
-def test_a_checkpoint_of_other_settings(command, broken_off):
-    folder = broken_off(*WORDS)
+def test_a_checkpoint_of_another_run_is_ignored(command, crashed_run):
+    folder = crashed_run(*OVERRIDES)
     other = Path(f"{str(folder)[:-8]}00000000")
     for path in manifests(folder):
         content = json.loads(path.read_text())
         content["run"] = other.name
         sign(path, content)
-    again = finishes_alike(command, *WORDS)
-    assert f": it belongs to {other.name}" in again.err
+    resumed = resume_and_compare(command, *OVERRIDES)
+    assert f": it belongs to {other.name}" in resumed.err
 
 
-def test_records_behind_the_checkpoint_are_cut_back(command, broken_off):
-    folder = broken_off(*WORDS)
+def test_records_after_the_checkpoint_are_truncated(command, crashed_run):
+    folder = crashed_run(*OVERRIDES)
     records = folder / "metrics.jsonl"
     assert len(read_lines(records)) == 7
     with records.open("a") as file:
-        file.write('{"round": 8, "train/lo')  # half a line, as a crash leaves it
-    assert "resume    after round 6" in finishes_alike(command, *WORDS).out
+        file.write('{"round": 8, "train/lo')  # an incomplete line, as a crash leaves it
+    assert "resume    after round 6" in resume_and_compare(command, *OVERRIDES).out
 
 
-def test_records_that_are_missing(command, broken_off):
-    folder = broken_off(*WORDS)
+def test_a_checkpoint_with_missing_records_is_ignored(command, crashed_run):
+    folder = crashed_run(*OVERRIDES)
     records = folder / "metrics.jsonl"
     lines = records.read_text().splitlines(keepends=True)
     records.write_text("".join(lines[:5]))
-    again = finishes_alike(command, *WORDS)
-    assert ": records that belong to it are missing" in again.err
-    assert "resume    after round 4" in again.out
+    resumed = resume_and_compare(command, *OVERRIDES)
+    assert ": records that belong to it are missing" in resumed.err
+    assert "resume    after round 4" in resumed.out
 
 
-@pytest.mark.parametrize("disk", ["memory", "disk"])
-def test_broken_off_again_before_the_next_checkpoint(command, broken_off, disk):
-    """The checkpoint it went on from still stands, and so does the one before."""
-    words = (*WORDS, f"fl_scene.client_memory={disk}", "checkpoint.every=4")
-    folder = broken_off(*words, after=9)
+@pytest.mark.parametrize("client_memory", ["memory", "disk"])
+def test_a_second_crash_before_the_next_checkpoint(command, crashed_run, client_memory):
+    """The checkpoint it resumed from is still there, and so is the one before."""
+    overrides = (*OVERRIDES, f"fl_scene.client_memory={client_memory}", "checkpoint.every=4")
+    folder = crashed_run(*overrides, after=9)
     for _ in range(2):
-        broken_off(*words, after=10)
+        crashed_run(*overrides, after=10)
         assert [json.loads(path.read_text())["round"] for path in manifests(folder)] == [4, 8]
-    again = finishes_alike(command, *words)
-    assert "ignoring the checkpoint" not in again.err
-    assert "resume    after round 8" in again.out
+    resumed = resume_and_compare(command, *overrides)
+    assert "ignoring the checkpoint" not in resumed.err
+    assert "resume    after round 8" in resumed.out
 
 
-def test_damage_does_not_stand_in_the_way_of_new_checkpoints(command, broken_off):
-    folder = broken_off(*WORDS, after=11)
+def test_damaged_checkpoints_do_not_block_new_ones(command, crashed_run):
+    folder = crashed_run(*OVERRIDES, after=11)
     for path in manifests(folder):
         flip(path.with_suffix(".safetensors"))
-    broken_off(*WORDS, after=9)  # from the start: rounds 2 to 8 are below the damaged 8 and 10
+    crashed_run(*OVERRIDES, after=9)  # starts over: rounds 2 to 8 come before the damaged 8 and 10
     assert [json.loads(path.read_text())["round"] for path in manifests(folder)] == [6, 8]
-    again = finishes_alike(command, *WORDS)
-    assert "ignoring the checkpoint" not in again.err
-    assert "resume    after round 8" in again.out
+    resumed = resume_and_compare(command, *OVERRIDES)
+    assert "ignoring the checkpoint" not in resumed.err
+    assert "resume    after round 8" in resumed.out
 
 
-@pytest.mark.parametrize("disk", ["memory", "disk"])
-def test_a_rerun_starts_over(command, broken_off, disk):
-    words = (*WORDS, f"fl_scene.client_memory={disk}")
-    broken_off(*words)
-    again = command(*words, "rerun=true")
-    assert again.code == 0, again.err
-    assert "resume" not in again.out
+@pytest.mark.parametrize("client_memory", ["memory", "disk"])
+def test_a_rerun_starts_over(command, crashed_run, client_memory):
+    overrides = (*OVERRIDES, f"fl_scene.client_memory={client_memory}")
+    crashed_run(*overrides)
+    rerun = command(*overrides, "rerun=true")
+    assert rerun.code == 0, rerun.err
+    assert "resume" not in rerun.out

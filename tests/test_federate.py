@@ -1,4 +1,4 @@
-"""The round loop against independent computations."""
+"""The round loop compared with independent computations."""
 
 import copy
 
@@ -33,7 +33,7 @@ def run(trainer, clients, scene, algorithm=None):
 
 
 def plain_client(net: nn.Module, batches, momentum=0.9, lr=0.05) -> list[torch.Tensor]:
-    """SGD with momentum, written out."""
+    """SGD with momentum, written by hand."""
     velocity = [torch.zeros_like(p) for p in net.parameters()]
     for x, y in batches:
         net.zero_grad()
@@ -46,20 +46,19 @@ def plain_client(net: nn.Module, batches, momentum=0.9, lr=0.05) -> list[torch.T
 
 
 @pytest.mark.parametrize(("averaging", "weights"), [("uniform", (0.5, 0.5)), ("by_samples", (0.4, 0.6))])
-def test_two_clients_two_steps_as_worked_out_by_hand(averaging, weights):
+def test_two_clients_with_two_steps_match_plain_sgd(averaging, weights):
     clients = clients_of(random_images(25), [10, 15])  # two batches of at most 8 each
     trainer = trainer_of(small_net())
     start = copy.deepcopy(trainer.net.net)
     last = run(trainer, clients, scene(averaging=averaging))
     locals_ = [plain_client(copy.deepcopy(start), clients.batches(k, 1, E=1, B=8)) for k in (0, 1)]
-    for k, values in enumerate(zip(trainer.net.views(last.server.weights), *locals_, strict=True)):
-        ours, first, second = values
-        torch.testing.assert_close(ours, weights[0] * first + weights[1] * second, msg=f"parameter {k}")
+    for i, (ours, first, second) in enumerate(zip(trainer.net.views(last.server.weights), *locals_, strict=True)):
+        torch.testing.assert_close(ours, weights[0] * first + weights[1] * second, msg=f"parameter {i}")
     assert [fit.steps for fit in last.update.stats.fits] == [2, 2]
 
 
-def test_one_client_always_chosen_is_centralized_training_with_lightning():
-    """Each round starts its optimizer afresh, so one round of E epochs is one fit of E epochs; step for step."""
+def test_one_client_in_every_round_equals_centralized_training_with_lightning():
+    """Each round has a new optimizer, so that one round of E epochs takes the same steps as one fit of E epochs."""
     clients = clients_of(random_images(40), [40])
     settings = Training(warmup="steps", warmup_length=6)
     trainer = trainer_of(small_net(), settings)
@@ -98,7 +97,7 @@ def test_clip_and_weight_decay_reach_the_optimizer():
     torch.testing.assert_close(moves[2], moves[0] - 0.05 * 0.5 * start)
 
 
-def test_warm_up_by_rounds():
+def test_warm_up_by_rounds_and_by_steps():
     rounds = Training(lr=0.1, warmup="rounds", warmup_length=4)
     assert [rounds.lr_at(step, round_idx) for round_idx in (1, 2, 8) for step in (0, 9)] == pytest.approx(
         [0.025, 0.025, 0.05, 0.05, 0.1, 0.1]
@@ -107,7 +106,7 @@ def test_warm_up_by_rounds():
     assert [steps.lr_at(step, round_idx=3) for step in (0, 1, 3, 9)] == pytest.approx([0.025, 0.05, 0.1, 0.1])
 
 
-def test_the_weighted_sum_takes_updates_as_they_come():
+def test_the_weighted_sum_consumes_updates_one_by_one():
     vectors = torch.randn(4, 10)
     updates = (
         ClientUpdate(v, v[:2], weight, {"extra": v}) for v, weight in zip(vectors, (1.0, 2.0, 3.0, 4.0), strict=True)
@@ -124,29 +123,29 @@ def test_the_weighted_sum_takes_updates_as_they_come():
     assert mean.clients == 4
 
 
-def batch_norm_world(**changes):
+def batch_norm_setup(**changes):
     images = random_images(24, shape=(1, 8, 8))
     trainer = trainer_of(ResNet(1, 4, 1, 3, "bn", Pan()))
-    fresh = trainer.net.buffers.clone()
-    return trainer, fresh, clients_of(images, [12, 12]), scene(H=2, B=4, **changes)
+    initial = trainer.net.buffers.clone()
+    return trainer, initial, clients_of(images, [12, 12]), scene(H=2, B=4, **changes)
 
 
-def test_batch_norm_statistics_are_averaged_kept_or_reset():
-    ends = {}
+def test_batch_norm_statistics_are_averaged_or_kept_or_reset():
+    servers = {}
     for choice in ("average", "keep", "reset"):
-        trainer, fresh, clients, its_scene = batch_norm_world(bn_statistics=choice)
-        ends[choice] = run(trainer, clients, its_scene).server
-    assert torch.equal(ends["keep"].buffers, fresh)
-    assert not torch.equal(ends["average"].buffers, fresh)
-    assert not torch.equal(ends["average"].buffers, ends["reset"].buffers)
-    # Training uses the statistics of the batch, so the choice shows in evaluation only.
+        trainer, initial, clients, setting = batch_norm_setup(bn_statistics=choice)
+        servers[choice] = run(trainer, clients, setting).server
+    assert torch.equal(servers["keep"].buffers, initial)
+    assert not torch.equal(servers["average"].buffers, initial)
+    assert not torch.equal(servers["average"].buffers, servers["reset"].buffers)
+    # Training uses the statistics of the batch, so the choice matters only in evaluation.
     for choice in ("keep", "reset"):
-        assert torch.equal(ends[choice].weights, ends["average"].weights)
+        assert torch.equal(servers[choice].weights, servers["average"].weights)
 
 
-def test_average_is_the_mean_of_what_the_clients_measured():
-    trainer, _, clients, its_scene = batch_norm_world()
-    its_scene.H = 1
+def test_averaged_statistics_are_the_mean_over_clients():
+    trainer, _, clients, setting = batch_norm_setup()
+    setting.H = 1
 
     class Spy(FedAvg):
         needs_models = True
@@ -157,7 +156,7 @@ def test_average_is_the_mean_of_what_the_clients_measured():
             torch.testing.assert_close(server.buffers, torch.stack([model.buffers for model in update.models]).mean(0))
             server.state["checked"] = torch.ones(1)
 
-    assert "checked" in run(trainer, clients, its_scene, Spy()).server.state
+    assert "checked" in run(trainer, clients, setting, Spy()).server.state
 
 
 def test_a_last_batch_of_one_sample_does_not_break_batch_norm():
@@ -167,7 +166,7 @@ def test_a_last_batch_of_one_sample_does_not_break_batch_norm():
     assert last.update.stats.fits[0].steps == 2
 
 
-def test_a_loss_that_is_not_finite_ends_the_run_naming_round_and_client():
+def test_a_loss_that_is_not_finite_ends_the_run_and_names_round_and_client():
     trainer = trainer_of(small_net(), Training(lr=1e20, warmup="none"))
     clients = clients_of(random_images(64), [32, 32])
     with pytest.raises(Diverged, match=r"in round \d+ at client \d.*training.lr \(now 1e\+20\).*training.clip"):
@@ -178,15 +177,15 @@ def test_evaluation_counts_samples_not_batches(monkeypatch):
     trainer = trainer_of(small_net())
     images = random_images(2 * 300 + 7)
     monkeypatch.setattr("fedpan_exp.training.local.LARGEST_EVALUATION_BATCH", 300)
-    score = trainer.evaluate(images)
+    result = trainer.evaluate(images)
     logits = trainer.net.net.eval()(PLAIN_PIXELS.normalize(images.x))
-    assert score.accuracy == pytest.approx((logits.argmax(1) == images.y).double().mean().item())
-    assert score.loss == pytest.approx(F.cross_entropy(logits, images.y).item(), rel=1e-5)
+    assert result.accuracy == pytest.approx((logits.argmax(1) == images.y).double().mean().item())
+    assert result.loss == pytest.approx(F.cross_entropy(logits, images.y).item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("bn_statistics", ["average", "reset"])
 def test_local_accuracy_before_and_after_training(bn_statistics):
-    """On the held-out samples: the global model before, each client's own after."""
+    """On held-out samples, evaluate the global model before and the client's own model after local training."""
 
     class Spy(FedAvg):
         def finish_client(self, net, client):
@@ -200,8 +199,8 @@ def test_local_accuracy_before_and_after_training(bn_statistics):
     after: list[float] = []
     clients = clients_of(random_images(80, shape=(1, 8, 8)), [80], local_test=0.5)
     trainer = trainer_of(ResNet(1, 4, 1, 3, "bn", Pan()))
-    one = scene(K=1, H=2, E=3, local_test=0.5, bn_statistics=bn_statistics)
-    rounds = run_rounds(Spy(), trainer, clients, one)
+    setting = scene(K=1, H=2, E=3, local_test=0.5, bn_statistics=bn_statistics)
+    rounds = run_rounds(Spy(), trainer, clients, setting)
     first = next(rounds)
     trainer.net.load(first.server.weights, first.server.buffers)
     global_accuracy = accuracy(trainer.net.net, clients.test_images(0))
@@ -213,18 +212,18 @@ def test_local_accuracy_before_and_after_training(bn_statistics):
     assert "local/pre_acc" not in plain.metrics()
 
 
-def test_what_a_round_costs_is_counted():
+def test_bytes_and_samples_of_a_round_are_counted():
     trainer = trainer_of(ResNet(1, 4, 1, 3, "bn", Pan("mul", A=0.1)))
     net = trainer.net
     last = run(trainer, clients_of(random_images(24, shape=(1, 8, 8)), [12, 12]), scene())
-    travelling = [t for t in net.net.state_dict().values() if t.is_floating_point()]
-    size = 4 * sum(t.numel() for t in travelling)
+    sent = [t for t in net.net.state_dict().values() if t.is_floating_point()]
+    size = 4 * sum(t.numel() for t in sent)
     metrics = last.metrics()
     assert metrics["comm/up_bytes"] == metrics["comm/down_bytes"] == 2 * size
     assert metrics["train/samples"] == 24
 
 
-def test_the_flat_vectors_are_the_network():
+def test_flat_vectors_share_storage_with_the_network():
     net = ResNet(1, 4, 1, 3, "bn", Pan())
     state = copy.deepcopy(net.state_dict())
     flat = FlatNet(net)
@@ -240,7 +239,7 @@ def test_the_flat_vectors_are_the_network():
     assert torch.equal(flat.weights, torch.arange(flat.weights.numel()).float())
 
 
-def test_drift_is_the_spread_of_the_clients():
+def test_drift_is_the_root_mean_square_distance_from_the_mean():
     deltas = torch.randn(5, 1000)
     drift = Drift()
     for delta in deltas:

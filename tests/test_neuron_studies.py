@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import torch
 
-from conftest import Outcome
+from conftest import CommandResult
 from fedpan_exp.alignment.kept_ratio import accumulated_permutation, kept_ratio
 from fedpan_exp.alignment.shuffle_error import shuffle_error
 from fedpan_exp.system.atomic_io import read_json, read_lines
 from fedpan_exp.system.rng import rng
 
-Command = Callable[..., Outcome]
+Command = Callable[..., CommandResult]
 
 
 def records(folder: Path) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Clients over several processes: the same numbers, whoever trains whom, and a clean end, whoever dies."""
+"""Clients over several processes: the same numbers on any number of ranks, and a clean exit if one of them dies."""
 
 import gc
 import os
@@ -33,21 +33,21 @@ LONG = (*SMALL, "fl_scene.H=400", "fl_scene.E=2", "checkpoint.every=3", "algorit
 CPU = torch.device("cpu")
 
 
-def test_the_longest_go_first_to_whoever_has_least():
+def test_the_largest_clients_go_first_to_the_rank_with_the_fewest_samples():
     """9 -> 0, 7 -> 1, 6 -> 1 (7 < 9), 5 -> 0 (9 < 13), 2 -> 1 (13 < 14): loads 14 and 15."""
     assert balance([5, 9, 2, 7, 6], 2) == [[0, 1], [2, 3, 4]]
     assert balance([4, 4, 4], 3) == [[0], [1], [2]]
     assert balance([3, 1], 1) == [[0, 1]]
 
 
-def test_auto_takes_what_torch_was_given_and_no_more_than_there_is_work(monkeypatch):
+def test_auto_uses_at_most_torchs_threads_and_one_rank_per_client(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     assert count_ranks("auto", 10, CPU) == 4
     assert count_ranks("auto", 3, CPU) == 3
     assert count_ranks("6", 10, CPU) == 6
     assert count_ranks("auto", 10, torch.device("cuda")) == 1
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # as among jobs that run side by side
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # as in parallel jobs of a sweep
     assert count_ranks("auto", 10, CPU) == 1
     with pytest.raises(ConfigError, match="ranks must be auto or 1 here; `torchrun --nproc-per-node=2"):
         count_ranks("2", 10, torch.device("cuda"))
@@ -57,7 +57,7 @@ def test_auto_takes_what_torch_was_given_and_no_more_than_there_is_work(monkeypa
 
 
 def rounds(ranks: int, algorithm: FedAvg, states: ClientStates | None = None, H: int = 5, **scene) -> Iterator[Round]:
-    """A net with BatchNorm, clients of many sizes, a local test set."""
+    """Rounds with BatchNorm, clients of different sizes, and held-out samples."""
     trainer = trainer_of(ResNet(1, 4, 1, 3, "bn", Pan("mul", A=0.2)), Training(lr=0.02, warmup="none"))
     clients = clients_of(random_images(96, shape=(1, 8, 8)), [20, 6, 12, 8, 30, 20], local_test=0.2)
     setting = Scene(K=6, R=0.67, E=1, H=H, B=8, local_test=0.2, averaging="by_samples", **scene)
@@ -65,25 +65,27 @@ def rounds(ranks: int, algorithm: FedAvg, states: ClientStates | None = None, H:
     return run_rounds(algorithm, trainer, clients, setting, ranks, states, test=test)
 
 
-def course(*arguments, **more) -> tuple[list[dict[str, float]], ServerState]:
-    """The records without what a clock says, and how it ended."""
+def run_all(*args, **kwargs) -> tuple[list[dict[str, float]], ServerState]:
+    """The metrics of all rounds without times, and the final server."""
     records = []
-    for this in rounds(*arguments, **more):
-        timeless = {name: value for name, value in this.metrics().items() if not name.startswith("time/")}
-        score = this.test()
-        steps = [fit.steps for fit in this.update.stats.fits]
-        records.append({**timeless, "acc": score.accuracy, "loss": score.loss, "clients": this.cohort, "steps": steps})
-    return records, this.server
+    for round_ in rounds(*args, **kwargs):
+        metrics = {name: value for name, value in round_.metrics().items() if not name.startswith("time/")}
+        result = round_.test()
+        steps = [fit.steps for fit in round_.update.stats.fits]
+        records.append(
+            {**metrics, "acc": result.accuracy, "loss": result.loss, "clients": round_.cohort, "steps": steps}
+        )
+    return records, round_.server
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_one_two_and_three_ranks_come_to_the_same(name):
-    alone, server = course(1, ALGORITHMS[name]())
+def test_one_two_and_three_ranks_give_the_same_numbers(name):
+    expected, server = run_all(1, ALGORITHMS[name]())
     for ranks in (2, 3):
-        records, joint = course(ranks, ALGORITHMS[name]())
-        assert torch.equal(joint.weights, server.weights)
-        assert torch.equal(joint.buffers, server.buffers)
-        for one, other in zip(alone, records, strict=True):
+        records, parallel = run_all(ranks, ALGORITHMS[name]())
+        assert torch.equal(parallel.weights, server.weights)
+        assert torch.equal(parallel.buffers, server.buffers)
+        for one, other in zip(expected, records, strict=True):
             exact = ("clients", "steps", "acc", "train/samples", "comm/up_bytes", "comm/down_bytes")
             assert [other[key] for key in exact] == [one[key] for key in exact]
             for key in one.keys() - set(exact):
@@ -91,53 +93,53 @@ def test_one_two_and_three_ranks_come_to_the_same(name):
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
-def test_rank_0_knows_what_all_clients_remember(tmp_path, on_disk):
+def test_rank_0_receives_the_states_of_all_clients(tmp_path, on_disk):
     controls = []
     for ranks in (1, 3):
         states = ClientStates(tmp_path / f"{ranks}", on_disk)
-        course(ranks, ALGORITHMS["scaffold"](), states)
+        run_all(ranks, ALGORITHMS["scaffold"](), states)
         controls.append({k: states[k]["control"] for k in states.clients()})
         assert len(list((tmp_path / f"{ranks}").glob("*"))) == (len(states.clients()) if on_disk else 0)
-    alone, joint = controls
-    assert alone.keys() == joint.keys()
-    for k in alone:
-        assert torch.equal(joint[k], alone[k])
+    serial, parallel = controls
+    assert serial.keys() == parallel.keys()
+    for k in serial:
+        assert torch.equal(parallel[k], serial[k])
 
 
-def test_processes_share_their_work_and_end_with_the_loop():
+def test_workers_train_clients_and_end_with_the_loop():
     class Spy(FedAvg):
         def finish_client(self, net: FlatNet, client: ClientContext) -> dict[str, torch.Tensor]:
             return {"process": torch.full((2,), float(os.getpid()))}
 
         def aggregate(self, server: ServerState, update: CohortUpdate) -> None:
-            assert os.getpid() == here  # workers only train
+            assert os.getpid() == rank_0  # workers only train
             server.state["mean process"] = update.extras["process"].mean()
 
-    here, before = os.getpid(), children()
+    rank_0, before = os.getpid(), children()
     (first,) = islice(rounds(2, Spy()), 1)
-    assert first.server.state["mean process"].item() != os.getpid()  # somebody else has trained, too
-    assert children() == before  # and is gone
+    assert first.server.state["mean process"].item() != os.getpid()  # the worker trained, too
+    assert children() == before  # and has ended
     assert not torch.distributed.is_initialized()
 
 
-@pytest.mark.parametrize("given", [None, "2"])
-def test_threads_are_as_they_were_when_the_ranks_have_ended(monkeypatch, given):
-    """Lightning sets OMP_NUM_THREADS for good where it was not set."""
+@pytest.mark.parametrize("threads", [None, "2"])
+def test_the_number_of_threads_is_restored_when_the_ranks_have_ended(monkeypatch, threads):
+    """Lightning sets OMP_NUM_THREADS if it is not set, and does not restore it."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    if given:
-        monkeypatch.setenv("OMP_NUM_THREADS", given)
-    for this in rounds(2, FedAvg(), H=1):
-        assert torch.get_num_threads() == 1, this
-    assert os.environ.get("OMP_NUM_THREADS") == given
+    if threads:
+        monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    for _ in rounds(2, FedAvg(), H=1):
+        assert torch.get_num_threads() == 1
+    assert os.environ.get("OMP_NUM_THREADS") == threads
 
 
 def children() -> set[str]:
-    """Processes of ours that nobody has waited for yet."""
+    """Child processes that have not been waited for."""
     return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
 
 
-def test_what_is_forked_after_the_ranks_have_ended_does_not_wait_for_their_threads():
-    course(2, FedAvg())
+def test_a_fork_after_the_ranks_have_ended_does_not_wait_for_their_threads():
+    run_all(2, FedAvg())
     for _ in range(3):
         process = os.fork()
         if not process:
@@ -145,54 +147,54 @@ def test_what_is_forked_after_the_ranks_have_ended_does_not_wait_for_their_threa
             os._exit(0)
         wait_for(lambda process=process: has_ended(process))
         assert ended(process) == 0
-    course(2, FedAvg())
+    run_all(2, FedAvg())
 
 
-def test_the_jobs_of_a_sweep_have_helpers_of_their_own(command):
-    swept = command("-m", *SMALL, "fl_scene.H=2", "seed=0,1,2", "ranks=2")
-    assert swept.code == 0, swept.err
-    assert "sweep  3 done, in runs" in swept.out
+def test_every_job_of_a_sweep_has_its_own_workers(command):
+    result = command("-m", *SMALL, "fl_scene.H=2", "seed=0,1,2", "ranks=2")
+    assert result.code == 0, result.err
+    assert "sweep  3 done, in runs" in result.out
 
 
 @pytest.mark.parametrize("healthy", [0, 1, 2, 3])
-def test_clients_that_diverge_on_any_rank_end_them_all_with_the_same_line(healthy):
+def test_clients_that_diverge_on_any_rank_end_the_run_with_the_same_message(healthy):
     class Poisoned(FedAvg):
-        """Only the first clients of the round are well."""
+        """Only the first clients of the cohort do not diverge."""
 
         def init_client(self, net: FlatNet, client: ClientContext) -> None:
-            if client.samples not in well:
+            if client.samples not in healthy_samples:
                 net.weights.fill_(float("nan"))
 
     sizes = [16, 5, 10, 7, 24, 16]
     (first,) = islice(rounds(1, FedAvg()), 1)
-    well = [sizes[k] for k in first.cohort[:healthy]]
-    said = []
+    healthy_samples = [sizes[k] for k in first.cohort[:healthy]]
+    messages = []
     for ranks in (1, 3):
         with pytest.raises(Diverged, match=r"diverged in round 1 at client \d: the local loss is nan") as diverged:
             list(rounds(ranks, Poisoned()))
-        said.append(str(diverged.value))
-    assert said[0] == said[1]
+        messages.append(str(diverged.value))
+    assert messages[0] == messages[1]
 
 
-def test_a_bug_on_another_rank_comes_with_its_traceback():
+def test_a_bug_on_a_worker_is_reported_with_its_traceback():
     class Buggy(FedAvg):
         def init_client(self, net: FlatNet, client: ClientContext) -> None:
-            if os.getpid() != here:
-                raise ZeroDivisionError("in a helper")
+            if os.getpid() != rank_0:
+                raise ZeroDivisionError("in a worker")
 
-    here = os.getpid()
-    with pytest.raises(RuntimeError, match=r"(?s)on rank 1:.*in init_client.*ZeroDivisionError: in a helper"):
+    rank_0 = os.getpid()
+    with pytest.raises(RuntimeError, match=r"(?s)on rank 1:.*in init_client.*ZeroDivisionError: in a worker"):
         list(rounds(2, Buggy()))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
-def test_threads_used_before_do_not_hang_the_helpers(tmp_path, threads):
-    """OpenMP's threads do not survive a fork; here they are in use when it comes."""
+def test_threads_used_before_the_fork_do_not_hang_the_workers(tmp_path, threads):
+    """OpenMP's threads do not survive a fork; here they exist when the workers are forked."""
 
     def use_threads() -> None:
         torch.set_num_threads(threads)
-        big = torch.randn(600, 600)
-        (big @ big).relu().sum()
+        x = torch.randn(600, 600)
+        (x @ x).relu().sum()
 
     process = child(tmp_path, *SMALL, "ranks=3", "fl_scene.H=2", prepare=use_threads)
     wait_for(lambda: list(tmp_path.glob("runs/*/weights.safetensors")))
@@ -204,133 +206,124 @@ def test_threads_used_before_do_not_hang_the_helpers(tmp_path, threads):
 def test_no_number_of_openmp_threads_hangs_a_run(tmp_path, threads):
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONPATH": str(Path(__file__).parents[1])}
     command = [sys.executable, "-m", "fedpan_exp", *SMALL, "ranks=3", "fl_scene.H=2"]
-    ran = subprocess.run(command, cwd=tmp_path, env=environment, timeout=180, capture_output=True, text=True)
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert "3 processes with one thread each" in ran.stdout
+    result = subprocess.run(command, cwd=tmp_path, env=environment, timeout=180, capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "3 processes with one thread each" in result.stdout
 
 
 def assert_same_outcome(one: Path, other: Path) -> None:
-    weights, others = (load_file(run_folder(folder) / "weights.safetensors") for folder in (one, other))
+    weights, other_weights = (load_file(run_folder(folder) / "weights.safetensors") for folder in (one, other))
     for name, tensor in weights.items():
-        assert torch.equal(others[name], tensor)
-    lines, others = (read_lines(run_folder(folder) / "metrics.jsonl") for folder in (one, other))
-    assert [line["round"] for line in others] == [line["round"] for line in lines]
-    for line, its in zip(lines, others, strict=True):
-        assert its["comm/up_bytes"] == line["comm/up_bytes"]
-        assert its["train/loss"] == line["train/loss"]
+        assert torch.equal(other_weights[name], tensor)
+    lines, other_lines = (read_lines(run_folder(folder) / "metrics.jsonl") for folder in (one, other))
+    assert [line["round"] for line in other_lines] == [line["round"] for line in lines]
+    for line, other_line in zip(lines, other_lines, strict=True):
+        assert other_line["comm/up_bytes"] == line["comm/up_bytes"]
+        assert other_line["train/loss"] == line["train/loss"]
 
 
-def helpers_of(process: int) -> list[int]:
+def workers_of(process: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
 
-def started(folder: Path) -> bool:
-    """Two rounds are done."""
+def has_two_rounds(folder: Path) -> bool:
     return any(len(read_lines(file)) >= 2 for file in folder.glob("runs/*/metrics.jsonl"))
 
 
-def test_a_worker_that_dies_during_the_test_leaves_the_round_whole(monkeypatch):
+def test_a_worker_that_dies_during_evaluation_does_not_cost_the_round(monkeypatch):
     def evaluate_or_die(trainer: LocalTrainer, images: ImageTensors) -> EvalResult:
-        if os.getpid() != here and len(images) > 10:  # a part of the test set, not a client's held-out samples
+        if os.getpid() != rank_0 and len(images) > 10:  # a part of the test set, not a client's held-out samples
             os._exit(3)
         return evaluate(trainer, images)
 
-    here, evaluate = os.getpid(), LocalTrainer.evaluate
-    (alone,) = islice(rounds(1, FedAvg()), 1)
+    rank_0, evaluate = os.getpid(), LocalTrainer.evaluate
+    (expected,) = islice(rounds(1, FedAvg()), 1)
     monkeypatch.setattr(LocalTrainer, "evaluate", evaluate_or_die)
     run = rounds(2, FedAvg())
-    assert next(run).test().accuracy == alone.test().accuracy
+    assert next(run).test().accuracy == expected.test().accuracy
     with pytest.raises(WorkerDied, match="rank 1 ended by itself"):
         next(run)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_stops_all_ranks_politely_and_another_number_goes_on(tmp_path, number):
+def test_a_signal_stops_all_ranks_and_another_number_of_ranks_resumes(tmp_path, number):
     process = child(tmp_path, *LONG, "ranks=2", "checkpoint.every=0")
-    wait_for(lambda: started(tmp_path))
-    helpers = helpers_of(process)
-    assert len(helpers) == 1
-    for one in (*helpers, process):  # a terminal's Ctrl-C and a scheduler's word reach all of them
-        os.kill(one, number)
+    wait_for(lambda: has_two_rounds(tmp_path))
+    (worker,) = workers_of(process)
+    for pid in (worker, process):  # Ctrl-C in a terminal and a scheduler's signal reach all processes
+        os.kill(pid, number)
     assert ended(process) == 128 + number
     folder = run_folder(tmp_path)
     assert read_json(folder / "status.json")["status"] == "interrupted"
     written = len(read_lines(folder / "metrics.jsonl"))
     (manifest,) = folder.glob("checkpoint/*.json")
     assert read_json(manifest)["round"] == written
-    wait_for(lambda: not Path(f"/proc/{helpers[0]}").exists())
+    wait_for(lambda: not Path(f"/proc/{worker}").exists())
     process = child(tmp_path, *LONG, "ranks=3")
     wait_for(lambda: f"resume    after round {written}," in (tmp_path / "output").read_text())
     os.kill(process, signal.SIGTERM)
     ended(process)
 
 
-def kill_and_go_on(folder: Path, words: tuple[str, ...], again: str) -> None:
-    """kill -9 on a helper."""
-    process = child(folder, *words, "ranks=3")
-    wait_for(lambda: started(folder))
-    first, second = helpers_of(process)
+def kill_worker_and_resume(folder: Path, overrides: tuple[str, ...], resume_ranks: str) -> None:
+    process = child(folder, *overrides, "ranks=3")
+    wait_for(lambda: has_two_rounds(folder))
+    first, second = workers_of(process)
     os.kill(second, signal.SIGKILL)
-    began = time.monotonic()
+    killed = time.monotonic()
     assert ended(process) == 1
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - killed < 30
     status = read_json(run_folder(folder) / "status.json")
     assert (status["status"], status["reason"]) == ("interrupted", "rank 2 was killed by SIGKILL")
-    said = (folder / "output").read_text()
-    assert (
-        len(
-            re.findall(
-                r"fedpan_exp: rank 2 was killed by SIGKILL( after round \d+)?; run the same command to resume: ", said
-            )
-        )
-        == 1
-    )
-    assert "Traceback" not in said
+    output = (folder / "output").read_text()
+    line = r"fedpan_exp: rank 2 was killed by SIGKILL( after round \d+)?; run the same command to resume: "
+    assert len(re.findall(line, output)) == 1
+    assert "Traceback" not in output
     assert not Path(f"/proc/{first}").exists()
-    assert ended(child(folder, *words, again)) == 0
+    assert ended(child(folder, *overrides, resume_ranks)) == 0
 
 
-def test_a_killed_helper_ends_the_run_which_goes_on_with_another_number_of_ranks(tmp_path):
-    words = (*LONG, "fl_scene.H=25")
-    kill_and_go_on(tmp_path / "killed", words, "ranks=2")
-    assert ended(child(tmp_path / "straight", *words, "ranks=1")) == 0
+def test_after_a_worker_was_killed_the_run_resumes_with_another_number_of_ranks(tmp_path):
+    overrides = (*LONG, "fl_scene.H=25")
+    kill_worker_and_resume(tmp_path / "killed", overrides, "ranks=2")
+    assert ended(child(tmp_path / "straight", *overrides, "ranks=1")) == 0
     assert_same_outcome(tmp_path / "straight", tmp_path / "killed")
 
 
-def test_a_killed_helper_costs_a_sweep_one_job(tmp_path):
-    words = ("-m", *LONG, "fl_scene.H=25", "seed=0,1", "ranks=2")
-    process = child(tmp_path, *words)
-    wait_for(lambda: started(tmp_path))
-    os.kill(helpers_of(process)[0], signal.SIGKILL)
+def test_a_killed_worker_interrupts_only_one_job_of_a_sweep(tmp_path):
+    args = ("-m", *LONG, "fl_scene.H=25", "seed=0,1", "ranks=2")
+    process = child(tmp_path, *args)
+    wait_for(lambda: has_two_rounds(tmp_path))
+    os.kill(workers_of(process)[0], signal.SIGKILL)
     assert ended(process) == 1
-    said = (tmp_path / "output").read_text()
-    assert re.search(r"rank 1 was killed by SIGKILL( after round \d+)?; run the same command to resume it", said)
-    assert "sweep  1 interrupted, 1 done, in runs" in said
-    assert ended(child(tmp_path, *words)) == 0
+    output = (tmp_path / "output").read_text()
+    assert re.search(r"rank 1 was killed by SIGKILL( after round \d+)?; run the same command to resume it", output)
+    assert "sweep  1 interrupted, 1 done, in runs" in output
+    assert ended(child(tmp_path, *args)) == 0
 
 
-def test_helpers_do_not_outlive_a_killed_rank_0(tmp_path):
+def test_workers_do_not_outlive_a_killed_rank_0(tmp_path):
     process = child(tmp_path, *LONG, "ranks=3")
-    wait_for(lambda: started(tmp_path))
-    helpers = helpers_of(process)
+    wait_for(lambda: has_two_rounds(tmp_path))
+    workers = workers_of(process)
     os.kill(process, signal.SIGKILL)
     assert ended(process) == -signal.SIGKILL
-    wait_for(lambda: not any(is_alive(helper) for helper in helpers), seconds=30)
+    wait_for(lambda: not any(is_alive(worker) for worker in workers), seconds=30)
 
 
 def is_alive(process: int) -> bool:
-    """A zombie that nobody has asked for yet is not."""
+    """Whether a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
 
 
-def torchrun(folder: Path, *words: str, node: int = 0, nodes: int = 1, ranks: int = 2, port: int = 0):
+def torchrun(folder: Path, *overrides: str, node: int = 0, nodes: int = 1, ranks: int = 2, port: int = 0):
     folder.mkdir(exist_ok=True)
-    meeting = ("--standalone",) if nodes == 1 else (f"--node-rank={node}", "--master-addr=127.0.0.1")
+    rendezvous = ("--standalone",) if nodes == 1 else (f"--node-rank={node}", "--master-addr=127.0.0.1")
     ports = () if nodes == 1 else (f"--master-port={port}",)
-    command = (f"--nnodes={nodes}", f"--nproc-per-node={ranks}", *meeting, *ports, "-m", "fedpan_exp", *words)
+    command = (f"--nnodes={nodes}", f"--nproc-per-node={ranks}", *rendezvous, *ports, "-m", "fedpan_exp", *overrides)
     root = str(Path(__file__).parents[1])
     return subprocess.Popen(
         [sys.executable, "-m", "torch.distributed.run", *command],
@@ -343,34 +336,34 @@ def torchrun(folder: Path, *words: str, node: int = 0, nodes: int = 1, ranks: in
 
 
 @pytest.mark.slow
-def test_torchrun_on_two_machines_comes_to_the_same(tmp_path):
-    """Two "nodes" on loopback, in folders of their own: only the first has a run."""
-    words = (*SMALL, "algorithm=scaffold")
+def test_torchrun_on_two_machines_gives_the_same_numbers(tmp_path):
+    """Two "nodes" on loopback, each in its own folder: only the first has a run folder."""
+    overrides = (*SMALL, "algorithm=scaffold")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    nodes = [torchrun(tmp_path / f"{node}", *words, node=node, nodes=2, ranks=1, port=port) for node in (0, 1)]
-    said = [node.communicate(timeout=300)[0] for node in nodes]
-    assert [node.returncode for node in nodes] == [0, 0], said
-    assert "2 processes" in said[0]
-    assert said[1] == ""
+    nodes = [torchrun(tmp_path / f"{node}", *overrides, node=node, nodes=2, ranks=1, port=port) for node in (0, 1)]
+    outputs = [node.communicate(timeout=300)[0] for node in nodes]
+    assert [node.returncode for node in nodes] == [0, 0], outputs
+    assert "2 processes" in outputs[0]
+    assert outputs[1] == ""
     assert not (tmp_path / "1" / "runs").exists()
-    assert ended(child(tmp_path / "straight", *words, "ranks=1")) == 0
+    assert ended(child(tmp_path / "straight", *overrides, "ranks=1")) == 0
     assert_same_outcome(tmp_path / "straight", tmp_path / "0")
 
 
 @pytest.mark.slow
-def test_torchrun_goes_on_and_shows_what_is_done_and_refuses_sweeps(tmp_path):
-    words = (*LONG, "fl_scene.H=40", "checkpoint.every=1")
-    process = child(tmp_path, *words, "ranks=1")
-    wait_for(lambda: started(tmp_path))
+def test_torchrun_resumes_runs_skips_finished_ones_and_rejects_sweeps(tmp_path):
+    overrides = (*LONG, "fl_scene.H=40", "checkpoint.every=1")
+    process = child(tmp_path, *overrides, "ranks=1")
+    wait_for(lambda: has_two_rounds(tmp_path))
     os.kill(process, signal.SIGKILL)
     ended(process)
-    resumed = torchrun(tmp_path, *words)
+    resumed = torchrun(tmp_path, *overrides)
     assert "resume    after round" in resumed.communicate(timeout=300)[0]
     assert resumed.returncode == 0
-    assert ended(child(tmp_path / "straight", *words, "ranks=1")) == 0
+    assert ended(child(tmp_path / "straight", *overrides, "ranks=1")) == 0
     assert_same_outcome(tmp_path / "straight", tmp_path)
-    again = torchrun(tmp_path, *words)
+    again = torchrun(tmp_path, *overrides)
     assert "already done" in again.communicate(timeout=300)[0]
     assert again.returncode == 0
     sweep = torchrun(tmp_path, "-m", *SMALL, "seed=0,1")

@@ -1,4 +1,4 @@
-"""The fast local optimizer takes torch's steps; layers that accumulate momentum do so up to rounding."""
+"""The fast local optimizer takes the same steps as torch's; fused layers do so up to rounding."""
 
 from collections.abc import Callable
 
@@ -53,7 +53,7 @@ def take_steps(
 
 
 @pytest.mark.parametrize(("momentum", "weight_decay"), [(0.9, 0.0), (0.9, 0.1), (0.0, 0.1)])
-def test_the_local_optimizer_is_torchs(momentum, weight_decay):
+def test_the_local_optimizer_matches_torchs(momentum, weight_decay):
     """Two clients with three steps each, on a network whose kernels are stored channels-last."""
     nets = twins(lambda: ResNet(1, 4, 1, 3, "gn1", Pan()))
     ours = LocalSGD(nets[0].parameters, momentum)
@@ -63,12 +63,12 @@ def test_the_local_optimizer_is_torchs(momentum, weight_decay):
             assert ours.momenta() == []
             take_steps(nets, ours, theirs, client, (1, 8, 8))
         assert torch.equal(nets[0].weights, nets[1].weights)
-        found = [theirs.state[p].get("momentum_buffer") for p in nets[1].parameters] if momentum else []
-        assert all(torch.equal(one, other) for one, other in zip(ours.momenta(), found, strict=True))
+        expected = [theirs.state[p].get("momentum_buffer") for p in nets[1].parameters] if momentum else []
+        assert all(torch.equal(one, other) for one, other in zip(ours.momenta(), expected, strict=True))
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
-def test_steps_of_fused_layers_are_torchs_up_to_rounding(weight_decay, fuse_all_layers):
+def test_steps_of_fused_layers_match_torchs_up_to_rounding(weight_decay, fuse_all_layers):
     nets = twins(small_net)
     ours = LocalSGD(nets[0].parameters, 0.9, fuse_large_linears(nets[0].net))
     for client in range(2):
@@ -76,20 +76,20 @@ def test_steps_of_fused_layers_are_torchs_up_to_rounding(weight_decay, fuse_all_
         with ours.reset(weight_decay):
             take_steps(nets, ours, theirs, client, (1, 4, 4))
         torch.testing.assert_close(nets[0].weights, nets[1].weights)
-        found = [theirs.state[p]["momentum_buffer"] for p in nets[1].parameters]
-        torch.testing.assert_close(ours.momenta(), found)
+        expected = [theirs.state[p]["momentum_buffer"] for p in nets[1].parameters]
+        torch.testing.assert_close(ours.momenta(), expected)
         for momentum in ours.momenta():
             momentum.fill_(torch.nan)  # the next client must not read what a diverged one left
 
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
-def test_every_algorithm_trains_as_without(name, monkeypatch):
-    """Some add to gradients: what they add must be part of the momentum, too."""
+def test_every_algorithm_gives_the_same_weights_without_fused_layers(name, monkeypatch):
+    """Some algorithms add to gradients: the momentum must include that."""
 
     def weights(fused_weights: int) -> torch.Tensor:
         monkeypatch.setattr(fast_sgd, "FUSED_WEIGHTS", fused_weights)
         trainer = trainer_of(small_net(), Training(warmup="none", momentum=0.9, weight_decay=0.01))
-        trainer.net.weights.mul_(20)  # initial weights are so small that hardly anything moves
+        trainer.net.weights.mul_(20)  # the initial weights are too small to train in a few steps
         assert fused_layers(trainer) == (3 if fused_weights == 1 else 0)
         clients = clients_of(random_images(40), [10, 30])
         algorithm = ALGORITHMS[name](**({"mu": 0.5} if name == "fedprox" else {}))
@@ -100,34 +100,36 @@ def test_every_algorithm_trains_as_without(name, monkeypatch):
 
 
 @pytest.mark.parametrize("changes", [{"clip": 1.0}, {"momentum": 0.0}])
-def test_what_needs_the_gradient_itself_has_it(changes, fuse_all_layers):
+def test_layers_are_not_fused_where_the_gradient_itself_is_needed(changes, fuse_all_layers):
     assert fused_layers(trainer_of(small_net(), Training(warmup="none", **changes))) == 0
 
 
-def test_outside_of_fit_gradients_are_autograds(fuse_all_layers):
+def test_outside_of_fit_autograd_works_as_usual(fuse_all_layers):
     trainer = trainer_of(small_net())
     batches = list(clients_of(random_images(16), [16]).batches(0, 1, E=1, B=8))
     trainer.fit(batches, 1, lambda x, y: F.cross_entropy(trainer.net(x), y), adjust_gradient=lambda: None)
     assert all(p.grad is None for p in trainer.net.parameters)
     x, y = batches[0]
-    found = torch.autograd.grad(F.cross_entropy(trainer.net(x), y), trainer.net.parameters)
-    assert all(gradient.abs().sum() > 0 for gradient in found)
+    gradients = torch.autograd.grad(F.cross_entropy(trainer.net(x), y), trainer.net.parameters)
+    assert all(gradient.abs().sum() > 0 for gradient in gradients)
 
 
-def test_an_error_in_fit_leaves_nothing_behind(fuse_all_layers):
+def test_an_interrupted_fit_leaves_no_gradients_behind(fuse_all_layers):
     trainer = trainer_of(small_net())
 
-    def torn():
+    def interrupted_batches():
         yield from clients_of(random_images(8), [8]).batches(0, 1, E=1, B=8)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        trainer.fit(torn(), 1, lambda x, y: F.cross_entropy(trainer.net(x), y), adjust_gradient=lambda: None)
+        trainer.fit(
+            interrupted_batches(), 1, lambda x, y: F.cross_entropy(trainer.net(x), y), adjust_gradient=lambda: None
+        )
     assert all(p.grad is None for p in trainer.net.parameters)
     assert all(m.grad_momentum is None for m in trainer.net.net.modules() if isinstance(m, FusedMomentumLinear))
 
 
-def test_the_papers_perceptron_has_three_such_layers_and_small_ones_none():
+def test_the_papers_mlp_has_three_fused_layers_and_a_small_one_none():
     large, small = (experiment("pan=off", f"model.width={width}").network() for width in (1024, 64))
     assert fused_layers(trainer_of(large)) == 3
     assert fused_layers(trainer_of(small)) == 0
@@ -135,7 +137,7 @@ def test_the_papers_perceptron_has_three_such_layers_and_small_ones_none():
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
 @pytest.mark.parametrize("clip", [None, 0.5])
-def test_the_switch_takes_plain_torch_optim_and_the_same_steps(name, clip, fuse_all_layers):
+def test_training_fast_false_uses_torch_optim_and_takes_the_same_steps(name, clip, fuse_all_layers):
     def weights(fast: bool) -> torch.Tensor:
         trainer = trainer_of(small_net(), Training(warmup="steps", momentum=0.9, clip=clip, fast=fast))
         assert isinstance(trainer._optimizer, LocalSGD) == fast

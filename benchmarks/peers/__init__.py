@@ -1,3 +1,3 @@
-"""Other simulators on the same job, from their packages, in an environment of their own: `make bench-peers`."""
+"""The same job in other simulators, installed in a separate environment: `make bench-peers`."""
 
-import fedpan_exp  # noqa: F401  whose guard lets fluke import torchvision beside a CPU build of torch
+import fedpan_exp  # noqa: F401  its guard lets fluke import torchvision with a CPU build of torch

@@ -1,6 +1,6 @@
-"""Flower: its simulation, with a Ray actor a core and a thread each."""
+"""Flower: its simulation engine with one Ray actor per core, one thread each."""
 # mypy: disable-error-code="import-not-found"
-# (its package is only in the environment of the peers)
+# (installed only in the peers' environment)
 
 import torch
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
@@ -15,7 +15,7 @@ from benchmarks.peers.job import LR, SGD, TASKS, B, Job, K, network, tensors
 
 
 def train(net: nn.Module, x: Tensor, y: Tensor, E: int) -> None:
-    """Which Flower leaves to its users: what the floor does."""
+    """Local training, which Flower leaves to the user: the same as in the floor."""
     net.train()
     optimizer = torch.optim.SGD(net.parameters(), LR, **SGD)
     for _ in range(E):
@@ -34,10 +34,10 @@ def accuracy(net: nn.Module, x: Tensor, y: Tensor, batch: int) -> float:
 
 def main() -> None:
     job, client, server = Job(), ClientApp(), ServerApp()
-    path, name = job.data, job.name  # all that travels to the actors
+    path, name = job.data, job.name  # actors receive only these two
 
     @client.train()
-    def visit(message: Message, context: Context) -> Message:
+    def train_client(message: Message, context: Context) -> Message:
         data, net = tensors(path), network(name)
         part = data["parts"][int(context.node_config["partition-id"])]
         net.load_state_dict(message.content["arrays"].to_torch_state_dict())
@@ -48,10 +48,10 @@ def main() -> None:
     def test(round_idx: int, arrays: ArrayRecord) -> MetricRecord:
         data, net = tensors(path), network(name)
         net.load_state_dict(arrays.to_torch_state_dict())
-        found = accuracy(net, data["test_x"], data["test_y"], TASKS[name].test_batch)
-        if round_idx:  # 0: before the first
-            job.end_round(found)
-        return MetricRecord({"accuracy": found})
+        value = accuracy(net, data["test_x"], data["test_y"], TASKS[name].test_batch)
+        if round_idx:  # 0 is the evaluation before the first round
+            job.end_round(value)
+        return MetricRecord({"accuracy": value})
 
     @server.main()
     def serve(grid: Grid, context: Context) -> None:

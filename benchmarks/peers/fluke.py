@@ -1,6 +1,6 @@
-"""fluke: FedAVG with its own loaders and evaluator; it trains in one process (several only on several GPUs)."""
+"""fluke: FedAVG with its own loaders and evaluator, in one process (it uses several only on several GPUs)."""
 # mypy: disable-error-code="import-not-found"
-# (its package is only in the environment of the peers)
+# (installed only in the peers' environment)
 
 from typing import Any
 
@@ -14,8 +14,8 @@ from torchmetrics import Accuracy
 from benchmarks.peers.job import CLASSES, LR, SGD, B, Job, K, network, tensors
 
 
-class Parts:
-    """In the place of its splitter: the clients have the parts that they have elsewhere."""
+class FixedSplitter:
+    """Replaces fluke's splitter: clients have the same data as in the other simulators."""
 
     def __init__(self, data: dict[str, Any], test_batch: int):
         self.data, self.test_batch = data, test_batch
@@ -29,7 +29,7 @@ class Parts:
         return (loaders, [None] * clients), test
 
 
-class Watch(ServerObserver, FederationObserver):
+class RoundTimer(ServerObserver, FederationObserver):
     def __init__(self, job: Job):
         self.job, self.accuracy = job, 0.0
 
@@ -42,18 +42,18 @@ class Watch(ServerObserver, FederationObserver):
 
 def main() -> None:
     job = Job()
-    environment = FlukeENV()
-    environment.set_seed(0)
-    metric = Accuracy(task="multiclass", num_classes=CLASSES)  # one, where its default are seven
-    environment.set_evaluator(ClassificationEval(eval_every=1, n_classes=CLASSES, accuracy=metric))
+    env = FlukeENV()
+    env.set_seed(0)
+    metric = Accuracy(task="multiclass", num_classes=CLASSES)  # only one; the default is seven metrics
+    env.set_evaluator(ClassificationEval(eval_every=1, n_classes=CLASSES, accuracy=metric))
     client = {"batch_size": B, "local_epochs": job.task.E, "loss": "CrossEntropyLoss", "persistency": False}
     settings = DDict(
         client=DDict(**client, optimizer=DDict(name="SGD", lr=LR, **SGD), scheduler=DDict(gamma=1, step_size=1)),
         server=DDict(weighted=False),
         model=network(job.name),
     )
-    federation = FedAVG(K, Parts(tensors(job.data), job.task.test_batch), settings)
-    federation.set_callbacks(Watch(job))
+    federation = FedAVG(K, FixedSplitter(tensors(job.data), job.task.test_batch), settings)
+    federation.set_callbacks(RoundTimer(job))
     federation.run(job.rounds, job.task.cohort_size / K)
     job.report()
 

@@ -1,4 +1,4 @@
-"""The jobs that all of them do: a round of FedAvg, some of 100 clients with equally many images each, and its test."""
+"""The jobs to compare: rounds of FedAvg with evaluation; a few of 100 clients of equal size train per round."""
 
 import json
 import sys
@@ -19,18 +19,18 @@ CLASSES = 10
 @dataclass(frozen=True)
 class Task:
     title: str
-    settings: tuple[str, ...]  # of ours, that come to the same
-    cohort_size: int  # clients a round
+    settings: tuple[str, ...]  # equivalent overrides for fedpan_exp
+    cohort_size: int  # clients per round
     E: int
-    test_batch: int  # the fastest here
-    rounds: int  # to be measured, in each turn
-    turns: int = 2
+    test_batch: int  # the fastest size on two cores
+    rounds: int  # measured per repeat
+    repeats: int = 2
 
 
 def mlp(width: int) -> Task:
     settings = ("dataset=mnist", f"model.width={width}")
-    title, (rounds, turns) = f"MLP 784-{width}-{width}-{width}-10 on MNIST", (5, 2) if width > 64 else (15, 5)
-    return Task(title, settings, cohort_size=10, E=5, test_batch=2_000, rounds=rounds, turns=turns)
+    title, (rounds, repeats) = f"MLP 784-{width}-{width}-{width}-10 on MNIST", (5, 2) if width > 64 else (15, 5)
+    return Task(title, settings, cohort_size=10, E=5, test_batch=2_000, rounds=rounds, repeats=repeats)
 
 
 PLAIN_CIFAR = ("dataset=cifar10", "model=vgg9", "dataset.crop_padding=0", "dataset.flip=false")
@@ -42,7 +42,7 @@ TASKS = {
 
 
 class Job:
-    """As the command line says: the file of tensors, the task, the number of rounds."""
+    """The job named on the command line: the file of tensors, the task, the number of rounds."""
 
     def __init__(self) -> None:
         _, self.data, self.name, rounds = sys.argv
@@ -51,18 +51,18 @@ class Job:
         self._accuracies: list[float] = []
 
     def end_round(self, accuracy: float) -> None:
-        """When it is tested."""
+        """Call after the evaluation of each round."""
         self._ended.append(time.time())
         self._accuracies.append(accuracy)
 
     def report(self) -> None:
-        """The last line a program prints. Who started it knows when that was, and how much memory it took."""
+        """Print the result as the last line; start time and memory are measured by the parent process."""
         print(json.dumps({"ended": self._ended, "accuracies": self._accuracies}), flush=True)
 
 
 @cache
 def tensors(path: str) -> dict[str, Tensor]:
-    """train_x and test_x, normalised; train_y and test_y; parts [100, images]: whose image is whose."""
+    """train_x, test_x (normalised), train_y, test_y, and parts [100, images per client]: indices into train_x."""
     return load_file(path)
 
 

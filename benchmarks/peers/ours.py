@@ -1,9 +1,9 @@
-"""fedpan_exp: the rounds of a run and their tests, over RANKS processes."""
+"""fedpan_exp: rounds with evaluation over RANKS processes."""
 
 import os
 
 from benchmarks.peers.job import Job
-from benchmarks.peers.settings import experiment, start_alike
+from benchmarks.peers.settings import experiment, load_common_weights
 from fedpan_exp.federation import count_ranks, federate, make_executor
 from fedpan_exp.studies.setup import make_task, set_up
 
@@ -12,11 +12,11 @@ def main() -> None:
     job = Job()
     setting = experiment(job.name, job.rounds, os.environ["RANKS"])
     setup = set_up(setting)
-    start_alike(setup.trainer.net.net, job.name)
+    load_common_weights(setup.trainer.net.net, job.name)
     task = make_task(setting, setup)
     ranks = count_ranks(setting.ranks, task.cohort_size, setup.trainer.fabric.device)
-    for this in federate(task, make_executor(task, ranks)):
-        job.end_round(this.test().accuracy)
+    for round_ in federate(task, make_executor(task, ranks)):
+        job.end_round(round_.test().accuracy)
     job.report()
 
 

@@ -1,6 +1,6 @@
-"""pfl-research: FederatedAveraging on its simulated backend; under torchrun over several processes."""
+"""pfl-research: FederatedAveraging on its simulated backend; torchrun distributes it over processes."""
 # mypy: disable-error-code="import-not-found"
-# (its package is only in the environment of the peers)
+# (installed only in the peers' environment)
 
 from functools import partial
 
@@ -26,7 +26,7 @@ NEVER = 10**9
 
 
 class Net(nn.Module):
-    """With the two methods that pfl asks for."""
+    """Adds the two methods that pfl requires."""
 
     def __init__(self, layers: nn.Sequential):
         super().__init__()
@@ -42,8 +42,8 @@ class Net(nn.Module):
         return {"accuracy": Weighted(int((self.layers(x).argmax(1) == y).sum()), len(y))}
 
 
-class Watch(TrainingProcessCallback):
-    """Behind pfl's own test, which it leaves out after the first round."""
+class RoundTimer(TrainingProcessCallback):
+    """Runs after pfl's evaluation callback, which evaluates before training instead of after the first round."""
 
     def __init__(self, job: Job):
         self.job = job
@@ -71,7 +71,7 @@ def main() -> None:
         SimulatedBackend(clients, clients),
         model,
         NNTrainHyperParams(local_batch_size=B, local_num_epochs=job.task.E, local_learning_rate=LR),
-        callbacks=[CentralEvaluationCallback(test, NNEvalHyperParams(job.task.test_batch)), Watch(job)],
+        callbacks=[CentralEvaluationCallback(test, NNEvalHyperParams(job.task.test_batch)), RoundTimer(job)],
     )
     job.report()
 

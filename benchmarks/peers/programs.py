@@ -1,4 +1,4 @@
-"""A program that does the job, in a process of its own: its seconds a round, its memory, what it has learned."""
+"""Run a program in a separate process and measure its seconds per round, memory and accuracy."""
 
 import json
 import os
@@ -14,8 +14,8 @@ from statistics import median
 
 from benchmarks.processes import proportional_kilobytes
 
-POLL_S = 2.0  # seconds between two looks at its memory: a look takes milliseconds, of a core that it may need
-SILENT = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+POLL_S = 2.0  # between two readings of its memory, which take milliseconds of CPU time
+NO_TELEMETRY = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 
 
 @dataclass
@@ -23,46 +23,46 @@ class Program:
     name: str
     module: str
     is_ours: bool = False  # runs in our environment, not the peers'
-    one_process: bool = False  # is told how many threads; the others take a process a core and a thread each
-    by_torchrun: bool = False
-    settings: dict[str, str] = field(default_factory=dict)
+    single_process: bool = False  # gets `threads` threads; the others use one process per core with one thread each
+    uses_torchrun: bool = False
+    env: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
-class Measured:
-    start: float = 0.0  # seconds to the end of the first round
-    round: float = 0.0  # the median of the others
-    megabytes: float = 0.0  # the most at a time, of all its processes; what they share counts once
+class Measurement:
+    first_round: float = 0.0  # seconds from the start of the program to the end of its first round
+    round: float = 0.0  # median seconds of the other rounds
+    megabytes: float = 0.0  # peak memory of all its processes; shared memory counts once
     accuracy: float = 0.0  # after the last round
-    trouble: str = ""  # why there is nothing to say
+    error: str = ""  # if it failed
 
 
-def measure(program: Program, peers: Path, data: Path, task: str, rounds: int, threads: int) -> Measured:
-    """`peers` is the interpreter that has the others' packages.
+def measure(program: Program, peers: Path, data: Path, task: str, rounds: int, threads: int) -> Measurement:
+    """Run one program; `peers` is the Python interpreter of the peers' environment.
 
-    Whoever has reported has done the job, however it ends: pfl under torchrun was seen to abort on its way out.
+    The exit code is ignored if there is a report: pfl under torchrun sometimes aborts after it has finished.
     """
     python = sys.executable if program.is_ours else str(peers)
     runner = ["torch.distributed.run", "--standalone", f"--nproc-per-node={os.cpu_count()}", "-m"]
-    words = ["-m", *(runner if program.by_torchrun else []), f"benchmarks.peers.{program.module}"]
-    environment = {k: v for k, v in os.environ.items() if k != "OMP_NUM_THREADS"} | SILENT | program.settings
-    if program.one_process:
-        environment["OMP_NUM_THREADS"] = str(threads)
-    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as complained:
-        command, began, peak = [python, *words, str(data), task, str(rounds)], time.time(), 0
-        with subprocess.Popen(command, stdout=said, stderr=complained, env=environment) as process:
+    module = ["-m", *(runner if program.uses_torchrun else []), f"benchmarks.peers.{program.module}"]
+    env = {k: v for k, v in os.environ.items() if k != "OMP_NUM_THREADS"} | NO_TELEMETRY | program.env
+    if program.single_process:
+        env["OMP_NUM_THREADS"] = str(threads)
+    with tempfile.TemporaryFile("w+") as stdout, tempfile.TemporaryFile("w+") as stderr:
+        command, started, peak = [python, *module, str(data), task, str(rounds)], time.time(), 0
+        with subprocess.Popen(command, stdout=stdout, stderr=stderr, env=env) as process:
             while process.poll() is None:
                 peak = max(peak, proportional_kilobytes(process.pid))
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(POLL_S)
-        said.seek(0)
-        complained.seek(0)
-        lines, complaints = said.read().split("\n"), complained.read().strip().split("\n")
-    reports = [line for line in lines if line.startswith('{"ended"')]
+        stdout.seek(0)
+        stderr.seek(0)
+        output, error_output = stdout.read().split("\n"), stderr.read().strip().split("\n")
+    reports = [line for line in output if line.startswith('{"ended"')]
     if not reports:
-        errors = [line for line in complaints if "Error: " in line]  # the first: others follow from it
-        return Measured(trouble=f"failed: {(errors or complaints[-1:])[0]}")
+        errors = [line for line in error_output if "Error: " in line]  # the first causes the others
+        return Measurement(error=f"failed: {(errors or error_output[-1:])[0]}")
     report = json.loads(reports[-1])
     ended = report["ended"]
     seconds = [after - before for before, after in pairwise(ended)]
-    return Measured(ended[0] - began, median(seconds), peak / 1000, report["accuracies"][-1])
+    return Measurement(ended[0] - started, median(seconds), peak / 1000, report["accuracies"][-1])

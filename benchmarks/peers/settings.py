@@ -1,4 +1,4 @@
-"""The jobs in our settings, and their data as files that the peers read."""
+"""The jobs as settings of fedpan_exp, and their data as files for the peers."""
 
 from pathlib import Path
 
@@ -25,13 +25,14 @@ def experiment(name: str, rounds: int = 1, ranks: str = "1") -> Experiment:
 
 
 @torch.no_grad()
-def start_alike(net: nn.Module, name: str) -> None:
-    """From the weights that the peers start from: the paper's initialisation takes narrow nets longer to leave."""
-    for own, theirs in zip(net.parameters(), network(name).parameters(), strict=True):
-        own.copy_(theirs)
+def load_common_weights(net: nn.Module, name: str) -> None:
+    """Start from the peers' initial weights: with the paper's initialisation, narrow networks learn more slowly."""
+    for ours, theirs in zip(net.parameters(), network(name).parameters(), strict=True):
+        ours.copy_(theirs)
 
 
 def export(name: str, path: Path) -> None:
+    """Write the data and its partition, as `job.tensors` describes them."""
     setting = experiment(name)
     data, transform = setting.dataset.load(setting.seed), setting.dataset.transform(torch.device("cpu"))
     parts = split(data.train.y, setting.fl_scene.partition_config(), setting.seed).parts

@@ -26,20 +26,20 @@ class ClientContext:
     server: ServerState  # as it was sent to the client
     state: dict[str, Tensor]  # what this client keeps until its next round
     samples: int
-    accumulated_lr: float = 0.0  # how far the local steps would move the weights under a constant gradient of 1
+    accumulated_lr: float = 0.0  # sum of the effective step sizes: steps x lr for plain SGD, larger with momentum
     scratch: dict[str, Any] = field(default_factory=dict)  # what the hooks share during this round
 
 
 @dataclass
 class FedAvg:
-    """Average the local weights (McMahan et al., AISTATS 2017). Settings only, no state: also the config schema."""
+    """Average the local weights (McMahan et al., AISTATS 2017). Holds settings only; also the config schema."""
 
     name: str = "fedavg"
     needs_models: ClassVar[bool] = False  # whether aggregate() reads the local models, in update.models
 
     @property
-    def decay(self) -> float:
-        """Pull of the local weights toward 0, in addition to training.weight_decay."""
+    def extra_weight_decay(self) -> float:
+        """Weight decay added to training.weight_decay."""
         return 0.0
 
     def init_server(self, server: ServerState) -> None:

@@ -13,7 +13,7 @@ from fedpan_exp.system.errors import require, require_choice
 
 @dataclass
 class FedOpt(FedAvg):
-    """Use the server's weights minus the mean as a gradient, and let an optimizer take the step."""
+    """Take the server's weights minus the mean as a pseudo-gradient for an optimizer."""
 
     server_optimizer: str = "sgd"
     server_lr: float = 0.5
@@ -33,7 +33,7 @@ class FedOpt(FedAvg):
         weights = server.weights.clone()
         weights.grad = server.weights - update.weights
         optimizer = self._optimizer(weights)
-        optimizer.state[weights].update(server.state)  # the optimizer is rebuilt each round; its state is the server's
+        optimizer.state[weights].update(server.state)  # which the server keeps between rounds
         optimizer.step()
         server.state = dict(optimizer.state[weights])
         server.weights = weights.detach()

@@ -11,7 +11,7 @@ from fedpan_exp.training import FlatNet
 
 @dataclass
 class FedProx(FedAvg):
-    """Add mu/2 |w - w_server|^2 to the local loss; variant=authors: mu times the mean smooth-L1 per tensor."""
+    """Add mu/2 |w - w_server|^2 to the local loss; authors: mu times the summed mean smooth-L1 per tensor."""
 
     mu: float = 1e-3
     variant: str = "canonical"
@@ -21,19 +21,19 @@ class FedProx(FedAvg):
         require_choice("algorithm.variant", self.variant, ("canonical", "authors"))
 
     @property
-    def decay(self) -> float:
-        """The part mu w of mu (w - w_server): weight decay, which the optimizer adds in its one pass."""
+    def extra_weight_decay(self) -> float:
+        """The term mu w of the gradient mu (w - w_server), applied by the optimizer as weight decay."""
         return self.mu if self.variant == "canonical" else 0.0
 
     def init_client(self, net: FlatNet, client: ClientContext) -> None:
         client.scratch["anchor"] = net.views(client.server.weights)
 
     def adjust_gradient(self, net: FlatNet, client: ClientContext) -> None:
-        anchor = client.scratch["anchor"]
         if self.mu == 0:
             return
+        anchor = client.scratch["anchor"]
         if self.variant == "canonical":
-            torch._foreach_add_(net.gradients(), anchor, alpha=-self.mu)  # the part -mu w_server
+            torch._foreach_add_(net.gradients(), anchor, alpha=-self.mu)  # the term -mu w_server
             return
         for gradient, weight, start in zip(net.gradients(), net.parameters, anchor, strict=True):
             gradient.add_((weight.detach() - start).clamp_(-1, 1), alpha=self.mu / weight.numel())

@@ -26,17 +26,17 @@ class Moon(FedAvg):
         if self.mu == 0:
             return
         weights, buffers = client.server.weights, client.server.buffers
-        client.scratch["global"] = net.frozen(weights, buffers)
+        client.scratch["global"] = net.frozen_features(weights, buffers)
         previous = client.state.get("weights", weights), client.state.get("buffers", buffers)
-        client.scratch["previous"] = net.frozen(*previous)
+        client.scratch["previous"] = net.frozen_features(*previous)
 
     def loss(self, net: FlatNet, x: Tensor, y: Tensor, client: ClientContext) -> Tensor:
         if self.mu == 0:
             return super().loss(net, x, y, client)
         features, logits = net.features_and_logits(x)
-        pull = F.cosine_similarity(features, client.scratch["global"](x))
-        push = F.cosine_similarity(features, client.scratch["previous"](x))
-        contrast = F.softplus((push - pull) / self.temperature).mean()  # -log(e^pull / (e^pull + e^push))
+        sim_global = F.cosine_similarity(features, client.scratch["global"](x))
+        sim_previous = F.cosine_similarity(features, client.scratch["previous"](x))
+        contrast = F.softplus((sim_previous - sim_global) / self.temperature).mean()  # -log softmax of the two
         return classification_loss(logits, y) + self.mu * contrast
 
     def finish_client(self, net: FlatNet, client: ClientContext) -> dict[str, Tensor]:

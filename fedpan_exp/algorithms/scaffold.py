@@ -36,14 +36,16 @@ class Scaffold(FedAvg):
         torch._foreach_add_(net.gradients(), client.scratch["correction"])
 
     def finish_client(self, net: FlatNet, client: ClientContext) -> dict[str, Tensor]:
-        """c_k+ = c_k - c + (x - y_k) / (steps x lr); `accumulated_lr` is exact under warm-up and momentum too."""
+        """c_k+ = c_k - c + (x - y_k) / accumulated_lr, which is steps x lr without warm-up and momentum."""
         server = client.server
         change = (server.weights - net.weights).div_(client.accumulated_lr).sub_(server.state["control"])
         client.state["control"] = client.state["control"] + change
         return {"control_change": change}
 
     def aggregate(self, server: ServerState, update: CohortUpdate) -> None:
-        fraction = update.clients / server.clients if self.variant == "canonical" else 1.0  # |S| / K
+        fraction = (
+            update.clients / server.clients if self.variant == "canonical" else 1.0
+        )  # |S| / K; the authors omit it
         server.weights = server.weights.lerp(update.weights, self.server_lr)
         server.buffers = update.buffers
         server.state["control"] = server.state["control"].add(update.extras["control_change"], alpha=fraction)

@@ -1,4 +1,4 @@
-"""What is measured of the clients of a round while they train."""
+"""Statistics of a cohort's local training."""
 
 import math
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class Drift:
         self.clients = 0
 
     def add(self, delta: Tensor) -> None:
-        """Add one client's w_k - w_server; the sum may be kept in this very tensor."""
+        """Add one client's w_k - w_server; takes ownership of `delta`, which later calls modify in place."""
         self.delta_sum = delta if self.delta_sum is None else self.delta_sum.add_(delta)
         self.squared_norms += delta.dot(delta)
         self.clients += 1
@@ -39,7 +39,7 @@ class Drift:
 
 @dataclass
 class CohortStats:
-    """Per client, or summed over the clients, of one round."""
+    """Measurements of one round: one per client, or sums over the clients."""
 
     fits: list[FitResult] = field(default_factory=list)  # in the cohort's order
     local_accuracies: list[LocalAccuracy] = field(default_factory=list)  # of clients with held-out samples
@@ -59,8 +59,8 @@ class CohortStats:
             "comm/down_bytes": self.down_bytes,
             "time/local_s": self.seconds,
         }
-        held_out = sum(local.samples for local in self.local_accuracies)
-        if held_out:
-            values["local/pre_acc"] = sum(local.before * local.samples for local in self.local_accuracies) / held_out
-            values["local/post_acc"] = sum(local.after * local.samples for local in self.local_accuracies) / held_out
+        tested = sum(local.samples for local in self.local_accuracies)
+        if tested:
+            values["local/pre_acc"] = sum(local.before * local.samples for local in self.local_accuracies) / tested
+            values["local/post_acc"] = sum(local.after * local.samples for local in self.local_accuracies) / tested
         return values

@@ -15,7 +15,7 @@ class ClientUpdate:
 
     weights: Tensor
     buffers: Tensor
-    weight: float  # of this client in the mean, in any unit
+    aggregation_weight: float  # of this client in the mean; not normalised
     extras: dict[str, Tensor] = field(default_factory=dict)
 
     @property
@@ -42,8 +42,8 @@ class CohortUpdate:
 class WeightedSum:
     """A running weighted sum of updates: memory does not grow with the cohort.
 
-    It is kept in 64 bits, where a weight times a 32-bit value is exact and so, nearly always, is the sum. The mean,
-    rounded back to 32 bits, therefore does not depend on the order of clients or on the number of processes.
+    Sums are float64: the products are exact, and the sums almost always. The mean, rounded back to 32 bits, therefore
+    does not depend on the order of clients or on the number of processes.
     """
 
     def __init__(self, like: ClientUpdate):
@@ -54,13 +54,13 @@ class WeightedSum:
 
     def add(self, update: ClientUpdate) -> None:
         for total, vector in zip(self.vectors, update.vectors, strict=True):
-            total.add_(vector.to(total.dtype), alpha=update.weight)
-        self.weight += update.weight
+            total.add_(vector.to(total.dtype), alpha=update.aggregation_weight)
+        self.weight += update.aggregation_weight
         self.clients += 1
 
     def mean(self) -> CohortUpdate:
-        like = zip(self.vectors, self._like.vectors, strict=True)
-        weights, buffers, *extras = ((total / self.weight).to(vector.dtype) for total, vector in like)
+        pairs = zip(self.vectors, self._like.vectors, strict=True)
+        weights, buffers, *extras = ((total / self.weight).to(vector.dtype) for total, vector in pairs)
         return CohortUpdate(weights, buffers, dict(zip(self._like.extras, extras, strict=True)), self.clients)
 
 

@@ -24,7 +24,7 @@ from fedpan_exp.system.errors import first_line, require
 
 FORMAT = 1
 CLIENT_FILE = re.compile(r"\d+-[0-9a-f]{32}\.safetensors")
-KEEP = 2  # the newest, and the one before it in case the newest is damaged
+KEPT_CHECKPOINTS = 2  # the newest, and the one before it in case the newest is damaged
 STATE = "memory/"  # prefix of the server's own vectors in format 1
 
 
@@ -75,12 +75,15 @@ class Checkpoints:
         try:
             self._save(round_idx, server, states, records)
         except OSError as error:
-            previous = f"that of round {self._usable[-1]} remains" if self._usable else "there is none yet"
+            previous = f"that of round {self._usable[-1]} remains" if self._usable else "the run has no checkpoint yet"
             reason = error.reason if isinstance(error, WriteError) else first_line(error)
             warn(f"the checkpoint of round {round_idx} could not be written ({reason}); {previous}")
 
-    def latest(self, states: ClientStates, records: int, device: Any = "cpu") -> Checkpoint | None:
-        """Load the newest intact checkpoint of this run that its records cover; ignore others with a warning."""
+    def restore_latest(self, states: ClientStates, records: int, device: Any = "cpu") -> Checkpoint | None:
+        """Load the newest intact checkpoint whose records are complete, and restore the clients' states.
+
+        Others are ignored with a warning.
+        """
         manifests = sorted(self._folder.glob("[0-9]*.json"))  # not the temporary ones a crash leaves behind
         while manifests:
             path = manifests.pop()
@@ -103,7 +106,7 @@ class Checkpoints:
 
     def _save(self, round_idx: int, server: ServerState, states: ClientStates, records: int) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        clients = states.files()
+        clients = states.write_files()
         tensors = {"weights": server.weights, "buffers": server.buffers}
         tensors |= {f"{STATE}{name}": vector for name, vector in server.state.items() if vector is not None}
         copies = {name: vector.detach().cpu().contiguous() for name, vector in tensors.items()}
@@ -122,7 +125,7 @@ class Checkpoints:
         }
         write_json(self._folder / f"{_name(round_idx)}.json", {**content, "digest": _digest_of(content)})
         flush_to_disk(self._folder.parent)
-        self._usable = [*self._usable, round_idx][-KEEP:]
+        self._usable = [*self._usable, round_idx][-KEPT_CHECKPOINTS:]
         self._prune()
         self._prune_states(states)
 
@@ -136,7 +139,7 @@ class Checkpoints:
             raise ValueError(f"it belongs to {content['run']}")
         for name in content["clients"].values():
             if not CLIENT_FILE.fullmatch(name) or f"clients/{name}" not in content["files"]:
-                raise ValueError(f"{name} is not a file of it")
+                raise ValueError(f"it names {name}, which does not belong to it")
         for file, expected in content["files"].items():
             if self._digest(file) != expected:
                 raise ValueError(f"{file} is damaged")

@@ -13,7 +13,7 @@ from fedpan_exp.federation.task import FederatedTask
 from fedpan_exp.system.errors import Diverged
 from fedpan_exp.training import FitResult
 
-Interruptible = Callable[[Iterable[Batch]], Iterator[Batch]]  # passes batches on until somebody asks to stop
+Interruptible = Callable[[Iterable[Batch]], Iterator[Batch]]  # yields batches; raises once a stop is requested
 
 
 @dataclass
@@ -35,11 +35,12 @@ def train_client(
     round_idx: int,
     interruptible: Interruptible,
 ) -> TrainedClient:
+    """Train client k, whose state from its previous round is `state`."""
     algorithm, trainer, net, scene = task.algorithm, task.trainer, task.trainer.net, task.scene
     started = time.perf_counter()
     client = ClientContext(server, state, task.clients.samples(k))
     net.load(server.weights, server.buffers)
-    with net.at_client(k, task.seed):
+    with net.using_encodings_of(k, task.seed):
         held_out = task.clients.test_images(k) if scene.local_test else None
         before = trainer.evaluate(held_out) if held_out else None
         if scene.bn_statistics == "reset":
@@ -51,10 +52,10 @@ def train_client(
             round_idx,
             loss=lambda x, y: algorithm.loss(net, x, y, client),
             adjust_gradient=lambda: algorithm.adjust_gradient(net, client),
-            decay=algorithm.decay,
+            decay=algorithm.extra_weight_decay,
         )
         if not math.isfinite(fit.loss):
-            raise Diverged(task.diverged(f"in round {round_idx} at client {k}: the local loss is {fit.loss}"))
+            raise Diverged(task.divergence_message(f"in round {round_idx} at client {k}: the local loss is {fit.loss}"))
         client.accumulated_lr = fit.accumulated_lr
         extras = algorithm.finish_client(net, client)
 

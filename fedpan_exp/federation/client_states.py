@@ -36,6 +36,7 @@ class ClientStates:
         return load_file(self.folder / self._files[k]) if k in self._files else {}
 
     def __setitem__(self, k: int, state: ClientState) -> None:
+        """Change a state; readable when the transaction has ended."""
         self._pending[k] = self._write(k, state) if self._on_disk else state
 
     def clients(self) -> list[int]:
@@ -81,7 +82,7 @@ class ClientStates:
         """Add changes that another process made in the current round."""
         self._pending.update(pending)
 
-    def files(self) -> dict[int, str]:
+    def write_files(self) -> dict[int, str]:
         """Write a file for each client that has none, flush all of them to disk, and return their names."""
         for k in self._in_memory.keys() - self._files.keys():
             self._files[k] = self._write(k, self._in_memory[k])
@@ -93,11 +94,11 @@ class ClientStates:
         return dict(self._files)
 
     def restore(self, files: Mapping[int, str]) -> None:
-        """Return to the states that `files()` named."""
+        """Start from the states that `write_files()` named; for a new object only."""
         self._files = dict(files)
 
     def prune(self, names: Iterable[str]) -> None:
-        """Delete every file that is neither among these, which checkpoints need, nor a client's newest."""
+        """Delete all files except `names`, which checkpoints need, and each client's newest."""
         self._needed = set(names)
         if self.folder.is_dir():
             for name in {path.name for path in self.folder.iterdir()} - self._needed - {*self._files.values()}:

@@ -38,7 +38,7 @@ def run_round(task: FederatedTask, executor: Executor, server: ServerState, roun
     """Train a cohort and move the server."""
     started = time.perf_counter()
     cohort = task.sample_cohort(round_idx)
-    before = FlatParameters(server.weights, server.buffers).copied() if task.snapshot_at(round_idx) else None
+    before = FlatParameters(server.weights, server.buffers).cpu_copy() if task.snapshot_at(round_idx) else None
 
     update = executor.train(server, cohort, round_idx)
     task.algorithm.aggregate(server, update)
@@ -46,7 +46,7 @@ def run_round(task: FederatedTask, executor: Executor, server: ServerState, roun
     if task.scene.bn_statistics == "keep":
         server.buffers = task.initial_buffers.clone()
     if not math.isfinite(server.weights.sum().item()):
-        raise Diverged(task.diverged(f"in round {round_idx}: the averaged weights are not finite"))
+        raise Diverged(task.divergence_message(f"in round {round_idx}: the averaged weights are not finite"))
     snapshot = Snapshot(cohort, before, update.models) if before else None
     seconds = time.perf_counter() - started
     return Round(round_idx, server, cohort, update, seconds, snapshot, test=lambda: executor.evaluate(server))

@@ -15,7 +15,7 @@ class Round:
     cohort: list[int]
     update: CohortUpdate
     seconds: float
-    snapshot: Snapshot | None  # in rounds that task.snapshot_at names
+    snapshot: Snapshot | None  # for rounds selected by task.snapshot_at
     test: Callable[[], EvalResult] = field(repr=False)  # evaluates the server's weights on the global test set
 
     def metrics(self) -> dict[str, float]:

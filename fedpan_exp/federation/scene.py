@@ -59,5 +59,5 @@ class Scene:
         return order[: self.cohort_size(clients)].tolist()
 
     def aggregation_weight(self, samples: int) -> float:
-        """The weight of a client with so many samples in the mean over the cohort."""
+        """The weight of a client with `samples` samples in the mean over the cohort."""
         return samples if self.averaging == "by_samples" else 1.0

@@ -10,7 +10,7 @@ from fedpan_exp.training import FlatParameters
 
 @dataclass
 class Snapshot:
-    """Copies in main memory."""
+    """CPU copies of one round's models."""
 
     cohort: list[int]
     before: FlatParameters  # the server, from which all clients started

@@ -44,10 +44,10 @@ class FederatedTask:
         """Whether the local models of a round are kept, and not only their mean."""
         return self.algorithm.needs_models or self.snapshot_at(round_idx)
 
-    def diverged(self, what: str) -> str:
-        """The message for a run that diverged."""
+    def divergence_message(self, detail: str) -> str:
+        """What happened, and what to try."""
         settings = self.trainer.settings
         return (
-            f"diverged {what}; try a smaller training.lr (now {settings.lr:g}) or a bound on the gradient, "
+            f"diverged {detail}; try a smaller training.lr (now {settings.lr:g}) or a bound on the gradient, "
             f"training.clip (now {settings.clip or 'none'})"
         )

@@ -18,7 +18,7 @@ class DriftProbe:
 
     def layers(self, vector: Tensor) -> dict[str, Tensor]:
         net = self.trainer.net
-        return weights_by_layer(net.named(vector), net.net.permutation_spec)
+        return weights_by_layer(net.named_views(vector), net.net.permutation_spec)
 
 
 class DivergenceProbe(DriftProbe):

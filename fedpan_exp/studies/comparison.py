@@ -71,7 +71,7 @@ def finetune_client(
     print_status("finetune", f"client {k} trains alone for {E} epochs on its {clients.samples(k):,} samples")
     trainer.net.load(*global_model)
     batches = clients.batches(k, scene.H + 1, E, scene.B, skip_single=trainer.has_batch_norm)
-    with trainer.net.at_client(k, experiment.seed):
+    with trainer.net.using_encodings_of(k, experiment.seed):
         fit = trainer.fit(
             stop.interruptible(batches),
             scene.H + 1,
@@ -80,4 +80,4 @@ def finetune_client(
         )
     if not math.isfinite(fit.loss):
         raise Diverged(f"diverged at client {k}, which went on alone: its loss is {fit.loss}; try training.clip")
-    return FlatParameters(trainer.net.weights, trainer.net.buffers).copied()
+    return FlatParameters(trainer.net.weights, trainer.net.buffers).cpu_copy()

@@ -43,7 +43,7 @@ def run_federated(experiment: Experiment, setup: FederatedSetup, record: Record,
     states = ClientStates(checkpoints.states_folder, on_disk=scene.client_memory == "disk")
     if experiment.rerun:
         checkpoints.clear()
-    resume = checkpoints.latest(states, record.metrics_bytes, trainer.fabric.device)
+    resume = checkpoints.restore_latest(states, record.metrics_bytes, trainer.fabric.device)
     records = record.start(keep_bytes=resume.records if resume else 0)
     write_users(record, setup.data)
     write_partition(record, setup.data, setup.split, experiment.dataset.classes)

@@ -103,7 +103,7 @@ def make_task(experiment: Experiment, setup: FederatedSetup) -> FederatedTask:
 
 
 def make_trainer(experiment: Experiment, net: Network) -> LocalTrainer:
-    fabric = experiment.fabric.make(gpu=torchrun.own_gpu())
+    fabric = experiment.fabric.make(gpu=torchrun.local_gpu())
     print_status(
         "device", f"{fabric.device}, {torch.get_num_threads()} threads, precision {experiment.fabric.precision}"
     )

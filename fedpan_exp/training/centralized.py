@@ -22,7 +22,7 @@ from fedpan_exp.training.safe_io import SafeIO
 
 
 class EpochBatches:
-    """The batches of one client, one epoch per iteration: Lightning's data loader without a DataLoader."""
+    """The batches of one client, one epoch per iteration: replaces the DataLoader in lightning.Trainer."""
 
     def __init__(
         self, clients: Clients, k: int, B: int, skip_single: bool, stop: StopRequest, heartbeat: Callable[[], None]
@@ -48,7 +48,7 @@ class EpochBatches:
 class EpochCheckpoint(Callback):
     """Reports every epoch with its mean loss, then saves it: interrupted training resumes after its last whole epoch.
 
-    `report` returns what to show in Lightning's progress bar; `position` is the size of the records in bytes by then.
+    `report` returns what to show in Lightning's progress bar; `position` the current size of the records in bytes.
     """
 
     def __init__(self, path: Path, report: Callable[[int, float], dict[str, float]], position: Callable[[], int]):
@@ -90,7 +90,7 @@ def quiet_lightning() -> Iterator[None]:
 
 
 def read_progress(path: Path) -> TrainingProgress:
-    """Read it from the checkpoint; one that cannot be read is deleted with a warning."""
+    """Read the progress from a checkpoint; one that cannot be read is deleted with a warning."""
     if not path.exists():
         return TrainingProgress()
     try:
@@ -105,7 +105,7 @@ def read_progress(path: Path) -> TrainingProgress:
 def train(
     module: Classifier, batches: EpochBatches, epochs: int, checkpoint: EpochCheckpoint, fabric: FabricSettings
 ) -> None:
-    """Train for so many epochs, resuming from the checkpoint if there is one."""
+    """Train for `epochs` epochs, resuming from the checkpoint if there is one."""
     set_epoch = LambdaCallback(on_train_epoch_start=lambda trainer, _: batches.set_epoch(trainer.current_epoch + 1))
     bar = [RichProgressBar(leave=True)] if console.is_terminal else []
     with quiet_lightning():

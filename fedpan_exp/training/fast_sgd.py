@@ -1,6 +1,6 @@
 """Everything in local training that trades elegance for speed; `training.fast=false` does without it.
 
-Federated learning takes many small steps, so what a step costs besides its arithmetic counts. Measured on two cores:
+Federated learning takes many small steps, so the overhead per step matters. Measured on two cores:
 
 - `LocalSGD`: torch.optim takes 90 µs per step to call its fused kernel, a sixth of a step of a small network.
 - `FusedMomentumLinear`: without it, the gradient of a large layer is written to memory only to be read by the
@@ -21,7 +21,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 # Below this many weights, calling our backward from Python takes longer than it saves.
-FUSED_WEIGHTS = 250_000
+MIN_FUSED_WEIGHTS = 250_000
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's mallopt
 LARGEST_MMAP_THRESHOLD = 32 * 1024**2  # the most that mallopt accepts
@@ -38,7 +38,7 @@ class FusedMomentumLinear(nn.Linear):
     grad_momentum: float | None = None
 
     @classmethod
-    def sharing(cls, layer: nn.Linear) -> "FusedMomentumLinear":
+    def from_linear(cls, layer: nn.Linear) -> "FusedMomentumLinear":
         """The same layer, with the same parameters."""
         with torch.device("meta"):
             fused = cls(layer.in_features, layer.out_features, bias=layer.bias is not None)
@@ -68,11 +68,11 @@ class _AccumulateMomentum(torch.autograd.Function):
 
 def fuse_large_linears(net: nn.Module) -> list[FusedMomentumLinear]:
     """Replace the large linear layers of a network by layers that accumulate momentum; return those."""
-    large = [n for n, m in net.named_modules() if isinstance(m, nn.Linear) and m.weight.numel() >= FUSED_WEIGHTS]
+    large = [n for n, m in net.named_modules() if isinstance(m, nn.Linear) and m.weight.numel() >= MIN_FUSED_WEIGHTS]
     for name in large:
         layer = net.get_submodule(name)
         if isinstance(layer, nn.Linear) and not isinstance(layer, FusedMomentumLinear):
-            net.set_submodule(name, FusedMomentumLinear.sharing(layer))
+            net.set_submodule(name, FusedMomentumLinear.from_linear(layer))
     return [module for module in net.modules() if isinstance(module, FusedMomentumLinear)]
 
 
@@ -85,6 +85,7 @@ class LocalSGD:
     def __init__(self, parameters: Sequence[Tensor], momentum: float, fused: Sequence[FusedMomentumLinear] = ()):
         self._momentum, self._weight_decay, self._is_first_step = momentum, 0.0, True
         self._momenta = [torch.zeros_like(p.detach()) for p in parameters]
+        # Per parameter: the parameter, which has the gradient, its values outside of autograd, its momentum.
         entries = [(p, p.detach(), m) for p, m in zip(parameters, self._momenta, strict=True)]
         layers = {layer.weight: layer for layer in fused}
         self._entries = [entry for entry in entries if entry[0] not in layers]
@@ -132,7 +133,7 @@ class LocalSGD:
 
 
 def keep_freed_memory() -> None:
-    """Let the process keep memory that a step frees for the next step: at most what was in use at once."""
+    """Let the process keep memory that a step frees for the next step; bounded by peak use."""
     if sys.platform != "linux":
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # only glibc has it

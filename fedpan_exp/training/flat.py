@@ -17,7 +17,7 @@ class FlatParameters(NamedTuple):
     weights: Tensor
     buffers: Tensor
 
-    def copied(self) -> "FlatParameters":
+    def cpu_copy(self) -> "FlatParameters":
         """A copy in main memory."""
         return FlatParameters(*(vector.detach().to("cpu", copy=True) for vector in self))
 
@@ -33,11 +33,11 @@ class FlatNet:
         self.net = net
         self._forward = forward or net  # Fabric's wrapper, which handles precision
         self.parameters: list[Tensor] = list(net.parameters())
-        self.weights = _fuse(self.parameters)
+        self.weights = _flatten(self.parameters)
         # Only what a state dict holds. Position encodings are not in it: they are neither sent nor averaged.
         saved = net.state_dict().keys()
         buffers = [b for name, b in net.named_buffers() if name in saved]
-        self.buffers = _fuse([b for b in buffers if b.is_floating_point()])
+        self.buffers = _flatten([b for b in buffers if b.is_floating_point()])
         self._counters = [
             b for b in buffers if not b.is_floating_point()
         ]  # BatchNorm's count of batches; nobody reads it
@@ -51,13 +51,13 @@ class FlatNet:
     def gradients(self) -> list[Tensor]:
         return [p.grad for p in self.parameters if p.grad is not None]
 
-    def frozen(self, weights: Tensor, buffers: Tensor) -> Callable[[Tensor], Tensor]:
+    def frozen_features(self, weights: Tensor, buffers: Tensor) -> Callable[[Tensor], Tensor]:
         """The features the network would compute with other weights: in eval mode, without gradients."""
         twin = copy.deepcopy(self.net).eval()
         FlatNet(twin).load(weights, buffers)
         return torch.no_grad()(twin.features)
 
-    def at_client(self, k: int, seed: int) -> AbstractContextManager[None]:
+    def using_encodings_of(self, k: int, seed: int) -> AbstractContextManager[None]:
         """Use the client's own encodings in this context, where clients have any."""
         return use_client_encodings(self.net, seed, k)
 
@@ -68,7 +68,7 @@ class FlatNet:
         for counter in self._counters:  # otherwise they depend on how often this process has trained
             counter.zero_()
 
-    def named(self, vector: Tensor) -> dict[str, Tensor]:
+    def named_views(self, vector: Tensor) -> dict[str, Tensor]:
         """A vector of the weights' length as views, by parameter name."""
         return dict(zip((name for name, _ in self.net.named_parameters()), self.views(vector), strict=True))
 
@@ -77,7 +77,7 @@ class FlatNet:
         return _split(vector, self.parameters)
 
 
-def _fuse(tensors: Sequence[Tensor]) -> Tensor:
+def _flatten(tensors: Sequence[Tensor]) -> Tensor:
     """Move tensors into one vector and make each of them a view of it."""
     size = sum(t.numel() for t in tensors)
     vector = tensors[0].new_empty(size) if tensors else torch.empty(0)

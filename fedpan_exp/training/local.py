@@ -15,8 +15,8 @@ from fedpan_exp.training.fast_sgd import LocalSGD, fuse_large_linears, keep_free
 from fedpan_exp.training.flat import FlatNet
 from fedpan_exp.training.module import Classifier, classification_loss
 
-# The widest layer's activations of one evaluation batch have about this many values: more falls out of a CPU's cache.
-EVALUATION_VALUES = {"cpu": 6_000_000, "cuda": 400_000_000}
+# Most activation values of the widest layer in one evaluation batch: more do not fit into a CPU's cache.
+MAX_ACTIVATION_VALUES = {"cpu": 6_000_000, "cuda": 400_000_000}
 LARGEST_EVALUATION_BATCH = 2_000
 
 
@@ -25,7 +25,7 @@ class FitResult:
     """The local training of one client in one round."""
 
     steps: int
-    accumulated_lr: float  # how far the steps would move the weights under a constant gradient of 1
+    accumulated_lr: float  # sum of the effective step sizes: steps x lr for plain SGD
     loss: float  # mean over the samples seen
     samples: int
 
@@ -80,8 +80,9 @@ class LocalTrainer:
     ) -> FitResult:
         """Train on the batches, starting from zero momentum.
 
-        `decay` adds decay/2 |w|^2 to the loss. The optimizer adds its gradient in its one pass over the weights; only
-        where gradients are clipped must it be among them before. Losses are summed on the device: the loop never waits.
+        `decay` adds decay/2 |w|^2 to the loss. The optimizer applies it as weight decay in its one pass; with clipping
+        it is added to the gradients first, so that it is clipped too. Losses are summed on the device, which the loop
+        never waits for.
         """
         self._module.train()
         total_loss = torch.zeros((), device=self.fabric.device)
@@ -132,7 +133,7 @@ class LocalTrainer:
             for hook in hooks:
                 hook.remove()
             self._widest_activation = max(widths)
-        values = EVALUATION_VALUES.get(self.fabric.device.type, EVALUATION_VALUES["cuda"])
+        values = MAX_ACTIVATION_VALUES.get(self.fabric.device.type, MAX_ACTIVATION_VALUES["cuda"])
         return max(1, min(LARGEST_EVALUATION_BATCH, math.ceil(values / self._widest_activation)))
 
 

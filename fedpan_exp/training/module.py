@@ -1,4 +1,4 @@
-"""How a network is trained, whoever runs the loop.
+"""The training recipe, independent of the loop that runs it.
 
 The LightningModule states loss, optimizer, learning-rate warm-up and clipping once. `lightning.Trainer` calls its hooks
 for centralized training (centralized.py). The Fabric loop for clients (local.py) takes the same pieces from it, but

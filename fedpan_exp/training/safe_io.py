@@ -17,31 +17,31 @@ class SafeIO(CheckpointIO):
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         tensors: dict[str, torch.Tensor] = {}
-        header = {"tree": json.dumps(_to_json(checkpoint, tensors))}
+        header = {"tree": json.dumps(_encode(checkpoint, tensors))}
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         atomic_write(Path(path), lambda temporary: save_file(tensors, temporary, header))
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
         with safe_open(path, "pt") as file:
-            return _restore(json.loads(file.metadata()["tree"]), file)
+            return _decode(json.loads(file.metadata()["tree"]), file)
 
     def remove_checkpoint(self, path: Any) -> None:
         Path(path).unlink(missing_ok=True)
 
 
-def _to_json(node: Any, tensors: dict[str, torch.Tensor]) -> Any:
+def _encode(node: Any, tensors: dict[str, torch.Tensor]) -> Any:
     """Turn dictionaries into lists of pairs: JSON would turn integer keys into strings."""
     if isinstance(node, torch.Tensor):
         tensors[str(len(tensors))] = node.detach().cpu().contiguous().clone()  # safetensors rejects shared memory
         return {"tensor": str(len(tensors) - 1)}
     if isinstance(node, dict):
-        return {"pairs": [[key, _to_json(value, tensors)] for key, value in node.items()]}
-    return [_to_json(value, tensors) for value in node] if isinstance(node, list | tuple) else node
+        return {"pairs": [[key, _encode(value, tensors)] for key, value in node.items()]}
+    return [_encode(value, tensors) for value in node] if isinstance(node, list | tuple) else node
 
 
-def _restore(node: Any, file: Any) -> Any:
+def _decode(node: Any, file: Any) -> Any:
     if isinstance(node, dict):
         if "tensor" in node:
             return file.get_tensor(node["tensor"])
-        return {key: _restore(value, file) for key, value in node["pairs"]}
-    return [_restore(value, file) for value in node] if isinstance(node, list) else node
+        return {key: _decode(value, file) for key, value in node["pairs"]}
+    return [_decode(value, file) for value in node] if isinstance(node, list) else node

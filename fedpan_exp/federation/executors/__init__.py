@@ -1,4 +1,4 @@
-"""Everything that knows of several processes: who trains the clients of a round.
+"""Executors train the cohort of a round, in one process or several; no other module knows of processes.
 
 SerialExecutor uses this process only, ForkedExecutor one process per core, TorchrunExecutor the processes that torchrun
 has started. All of them give the same weights, bit for bit.
@@ -40,8 +40,8 @@ def check_ranks(setting: str) -> None:
 def count_ranks(setting: str, cohort_size: int, device: torch.device) -> int:
     """How many processes train the clients of a round: at most one per client.
 
-    `auto` takes one per core that this process may use, but not more than torch's threads: whoever starts several runs
-    side by side divides the cores among them by OMP_NUM_THREADS.
+    `auto` takes one per core that this process may use, but not more than torch's threads: parallel runs
+    divide the cores among them through OMP_NUM_THREADS.
     """
     if torchrun.is_launched():
         size = torchrun.size()
@@ -51,8 +51,8 @@ def count_ranks(setting: str, cohort_size: int, device: torch.device) -> int:
     can_fork = device.type == "cpu" and sys.platform == "linux"
     if setting == "auto":
         return min(torch.get_num_threads(), len(os.sched_getaffinity(0)), cohort_size) if can_fork else 1
-    elsewhere = f"auto or 1 here; `torchrun --nproc-per-node={setting} -m fedpan_exp ...` starts processes on {device}"
-    require(can_fork or setting == "1", "ranks", elsewhere, setting)
+    rule = f"auto or 1 here; `torchrun --nproc-per-node={setting} -m fedpan_exp ...` starts processes on {device}"
+    require(can_fork or setting == "1", "ranks", rule, setting)
     return min(int(setting), cohort_size)
 
 
@@ -63,7 +63,7 @@ def make_executor(
     stop: StopRequest | None = None,
     on_clients_done: Callable[[int], None] = lambda clients: None,
 ) -> Executor:
-    """The executor for so many processes."""
+    """The executor for `ranks` processes."""
     if torchrun.is_launched():
         return TorchrunExecutor(task, states, stop, on_clients_done)
     if ranks == 1:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 def balance(samples: Sequence[int], ranks: int) -> list[list[int]]:
-    """Positions in the cohort per rank, such that all ranks have about as many samples.
+    """Positions in the cohort per rank, such that all ranks have about equally many samples.
 
     The largest client goes first, to the rank with the fewest samples so far. Every rank keeps the cohort's order.
     """

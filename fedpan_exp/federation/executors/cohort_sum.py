@@ -41,7 +41,7 @@ class CohortSum:
         self._updates = self._updates or WeightedSum(like=update)
         self._updates.add(update)
         if self._needs_models:
-            self._models.append(FlatParameters(update.weights, update.buffers).copied())
+            self._models.append(FlatParameters(update.weights, update.buffers).cpu_copy())
         stats.drift.add(update.weights - self._server.weights)
         stats.fits.append(client.fit)
         if client.local_accuracy:
@@ -75,7 +75,7 @@ class CohortSum:
         )
 
     def merge(self, parts: Sequence[Measurements], positions: Iterable[int]) -> None:
-        """Take over the measurements of all processes; `positions` are their clients' places in the cohort."""
+        """Take over the measurements of all processes; `positions` are their clients' indices in the cohort."""
         positions, stats = list(positions), self.stats
         self._sums.weight = sum(part.weight for part in parts)
         self._sums.clients = stats.drift.clients = sum(part.clients for part in parts)

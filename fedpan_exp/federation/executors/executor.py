@@ -31,7 +31,7 @@ class Executor(ABC):
 
     @abstractmethod
     def start(self, server: ServerState) -> AbstractContextManager[None]:
-        """Have workers ready in this context; they begin with this server."""
+        """Run workers during this context, initialised with `server`."""
 
     @abstractmethod
     def train(self, server: ServerState, cohort: list[int], round_idx: int) -> CohortUpdate:
@@ -45,7 +45,7 @@ class Executor(ABC):
         """Evaluate the server's weights on the global test set."""
 
     def interruptible(self, items: Iterable[T]) -> Iterator[T]:
-        """Pass items on until somebody asks to stop."""
+        """Yield items; raise Interrupted once a stop is requested."""
         return self.stop.interruptible(items)
 
     def _train_clients(self, total: CohortSum, server: ServerState, clients: Iterable[int], round_idx: int) -> None:

@@ -1,4 +1,4 @@
-"""Workers forked from the user's process, one per core: they share the memory the data is in."""
+"""Workers forked from the user's process, one per core: they share the dataset's memory."""
 
 import gc
 import os
@@ -34,7 +34,7 @@ class ForkedExecutor(ParallelExecutor):
     def launch(self) -> Iterator[ProcessGroup]:
         parent, threads, rank = os.getpid(), torch.get_num_threads(), 0
         workers: dict[int, int] = {}  # rank -> process id
-        self.stop.is_polled = True  # from here on signals are deferred: raised during a fork, one would be swallowed
+        self.stop.is_polled = True  # defers signals: an exception from a handler during fork() would be lost
         torch.set_num_threads(1)  # one core each; and OpenMP's threads do not survive a fork
         with tempfile.TemporaryDirectory(prefix="fedpan_exp-") as folder:
             try:
@@ -48,7 +48,9 @@ class ForkedExecutor(ParallelExecutor):
                     break
                 _connect(rank, self.ranks, Path(folder) / "rendezvous")
                 group = ProcessGroup(rank, self.ranks, self.stop)
-                group.check_alive = (lambda: _check_parent(parent)) if rank else (lambda: _check(workers, group))
+                group.check_alive = (
+                    (lambda: _check_parent(parent)) if rank else (lambda: _check_workers(workers, group))
+                )
                 yield group
             except BaseException as error:
                 if not rank:
@@ -72,7 +74,7 @@ def _connect(rank: int, size: int, rendezvous: Path) -> None:
     distributed.init_process_group("gloo", f"file://{rendezvous}", timeout=TIMEOUT, rank=rank, world_size=size)
 
 
-def _check(workers: dict[int, int], group: ProcessGroup) -> None:
+def _check_workers(workers: dict[int, int], group: ProcessGroup) -> None:
     for rank, process in workers.items():
         if end := os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             killed = end.si_code != os.CLD_EXITED

@@ -21,7 +21,11 @@ from fedpan_exp.federation.executors.process_group import ProcessGroup, WorkerDi
 from fedpan_exp.system.errors import Diverged, UserError
 from fedpan_exp.training import EvalResult
 
-ERRORS: dict[str, Callable[[str], Exception]] = {"diverged": Diverged, "mistake": UserError, "bug": RuntimeError}
+ERRORS: dict[str, Callable[[str], Exception]] = {
+    "diverged": Diverged,
+    "user_error": UserError,
+    "internal_error": RuntimeError,
+}
 
 
 class Command(IntEnum):
@@ -37,7 +41,7 @@ class ParallelExecutor(Executor):
 
     @abstractmethod
     def launch(self) -> AbstractContextManager[ProcessGroup]:
-        """Start the processes; every one of them runs the body of this context, and sees the group from its rank."""
+        """Start the processes. Every one of them executes the body of this context, with the group for its own rank."""
 
     @contextmanager
     def start(self, server: ServerState) -> Iterator[None]:
@@ -58,7 +62,7 @@ class ParallelExecutor(Executor):
 
     def evaluate(self, server: ServerState) -> EvalResult:
         """If a worker dies meanwhile, rank 0 evaluates alone: a finished round is recorded with its accuracy."""
-        assert self.task.test is not None, "a test needs images"
+        assert self.task.test is not None, "evaluate() needs task.test"
         try:
             self._command(Command.EVALUATE)
             return self._evaluate(server)
@@ -74,7 +78,7 @@ class ParallelExecutor(Executor):
     def _serve(self, server: ServerState) -> NoReturn:
         """Follow rank 0's commands until it ends this worker; `server` is a copy of rank 0's."""
         while True:
-            command, round_idx, has_states, *cohort = self._command(Command.EXIT)
+            command, round_idx, has_states, *cohort = self._receive_command()
             if command == Command.TRAIN:
                 self._train(server, cohort, round_idx, bool(has_states))
             elif command == Command.EVALUATE:
@@ -84,10 +88,12 @@ class ParallelExecutor(Executor):
 
     def _command(
         self, command: Command, round_idx: int = 0, has_states: bool = False, cohort: list[int] | None = None
-    ) -> list[int]:
-        """Send rank 0's command to all ranks; workers receive it here."""
-        cohort = cohort or [0] * self.task.cohort_size
-        return self.group.broadcast_ints([command, round_idx, has_states, *cohort])
+    ) -> None:
+        """Send a command from rank 0 to the workers."""
+        self.group.broadcast_ints([command, round_idx, has_states, *(cohort or [0] * self.task.cohort_size)])
+
+    def _receive_command(self) -> list[int]:
+        return self.group.broadcast_ints([0] * (3 + self.task.cohort_size))
 
     def _train(self, server: ServerState, cohort: list[int], round_idx: int, has_states: bool) -> CohortSum:
         """Train this rank's part of the cohort; on rank 0 the result is the sum over all ranks."""
@@ -105,9 +111,9 @@ class ParallelExecutor(Executor):
             self._train_clients(total, server, parts[group.rank], round_idx)
             report = (None, total.measurements(), shapes_of(self.states.pending()))
         except Exception as error:
-            position = [*positions[group.rank], len(cohort)][len(total.stats.fits)]
+            position = [*positions[group.rank], len(cohort)][len(total.stats.fits)]  # of the client that failed
             report = ((position, *_describe(error, group.rank)),)
-        reports = group.gather(report)
+        reports = group.all_gather(report)
         if failures := [failure for failure, *_ in reports if failure]:
             self._fail(min(failures))
         _, measurements, shapes = zip(*reports, strict=True)
@@ -138,5 +144,5 @@ class ParallelExecutor(Executor):
 def _describe(error: Exception, rank: int) -> tuple[str, str]:
     """The kind of error and its message, for rank 0 to raise."""
     if isinstance(error, UserError):
-        return "diverged" if isinstance(error, Diverged) else "mistake", str(error)
-    return "bug", f"on rank {rank}:\n{traceback.format_exc()}"
+        return "diverged" if isinstance(error, Diverged) else "user_error", str(error)
+    return "internal_error", f"on rank {rank}:\n{traceback.format_exc()}"

@@ -30,7 +30,7 @@ class WorkerDied(Interrupted):
     ends_sweep = False
 
     def __init__(self, reason: str):
-        KeyboardInterrupt.__init__(self, reason)
+        KeyboardInterrupt.__init__(self, reason)  # Interrupted's own takes a signal
         self.exit_code, self.cleanly, self.reason = 1, True, reason
 
 
@@ -55,24 +55,24 @@ class ProcessGroup:
         if self.died:
             raise self.died
         message = torch.tensor(values)
-        with self._noticing_death():
+        with self._detect_dead_worker():
             distributed.broadcast(message, src=0)
         return message.tolist()
 
     def broadcast_vectors(self, vectors: Sequence[Tensor]) -> None:
         """Overwrite the other ranks' vectors with those of rank 0."""
-        with self._noticing_death():
+        with self._detect_dead_worker():
             for vector in vectors:
                 distributed.broadcast(vector, src=0)
 
     def broadcast_object(self, value: T) -> T:
         values: list[Any] = [value]
-        with self._noticing_death():
+        with self._detect_dead_worker():
             distributed.broadcast_object_list(values, src=0)
         return values[0]
 
     def broadcast_server(self, server: ServerState) -> None:
-        """Make every rank's server equal to rank 0's, also in what its state holds."""
+        """Make every rank's server equal to rank 0's, including the entries of its state."""
         layouts = self.broadcast_object(
             {name: (v.shape, v.dtype, v.device.type) for name, v in _vectors(server).items()}
         )
@@ -82,10 +82,10 @@ class ProcessGroup:
                 server.state[name] = torch.empty(shape, dtype=dtype, device=target)
         self.broadcast_vectors([_vectors(server)[name] for name in layouts])
 
-    def gather(self, value: T) -> list[T]:
+    def all_gather(self, value: T) -> list[T]:
         """Send what each rank has to all ranks."""
         values: list[Any] = [None] * self.size
-        with self._noticing_death():
+        with self._detect_dead_worker():
             self._wait_for_all()
             distributed.all_gather_object(values, value)
         return values
@@ -93,7 +93,7 @@ class ProcessGroup:
     def all_reduce(self, vectors: Sequence[Tensor]) -> None:
         """Replace each vector by its sum over the ranks, in one exchange."""
         joined = torch.cat(list(vectors))  # in the widest precision among them
-        with self._noticing_death():
+        with self._detect_dead_worker():
             distributed.all_reduce(joined)
         for vector, total in zip(vectors, joined.split([len(vector) for vector in vectors]), strict=True):
             vector.copy_(total)
@@ -102,7 +102,7 @@ class ProcessGroup:
         """Send each rank its clients' states from rank 0; returns this rank's."""
         shapes = [shapes_of(states) for states in per_rank] if self.is_rank_zero else [{}] * self.size
         mine: list[Any] = [None]
-        with self._noticing_death():
+        with self._detect_dead_worker():
             distributed.scatter_object_list(mine, shapes, src=0)
             if not self.is_rank_zero:
                 return _receive(mine[0], source=0)
@@ -112,7 +112,7 @@ class ProcessGroup:
 
     def gather_states(self, states: States, shapes: Sequence[Shapes]) -> list[States]:
         """Send each rank's states to rank 0, which knows their shapes; returns those of the other ranks."""
-        with self._noticing_death():
+        with self._detect_dead_worker():
             if self.is_rank_zero:
                 return [_receive(shapes[rank], rank) for rank in range(1, self.size)]
             _send(states, 0)
@@ -129,7 +129,7 @@ class ProcessGroup:
         work.wait()
 
     @contextmanager
-    def _noticing_death(self) -> Iterator[None]:
+    def _detect_dead_worker(self) -> Iterator[None]:
         """A connection that closes means that a process has died."""
         try:
             yield
@@ -152,7 +152,7 @@ def _vectors(server: ServerState) -> dict[str, Tensor]:
 
 
 def shapes_of(states: States) -> Shapes:
-    """What the receiver of these states must know before."""
+    """What the receiver of these states needs in advance."""
     return {
         k: state if isinstance(state, str) else {name: (v.shape, v.dtype) for name, v in state.items()}
         for k, state in states.items()

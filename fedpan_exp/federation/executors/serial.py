@@ -21,6 +21,6 @@ class SerialExecutor(Executor):
         return total.mean()
 
     def evaluate(self, server: ServerState) -> EvalResult:
-        assert self.task.test is not None, "a test needs images"
+        assert self.task.test is not None, "evaluate() needs task.test"
         self.task.trainer.net.load(server.weights, server.buffers)
         return self.task.trainer.evaluate(self.task.test)

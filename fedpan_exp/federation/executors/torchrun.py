@@ -1,7 +1,6 @@
 """Processes that torchrun has started, on one machine or several: all of them are one run.
 
-Rank 0 is the run: it alone prints, writes and decides. The other ranks compose the same experiment, up to the round
-loop, where they become its workers.
+Only rank 0 prints and writes. The others load the same configuration and become workers when the round loop starts.
 """
 
 import os
@@ -26,7 +25,7 @@ def size() -> int:
     return int(os.environ["WORLD_SIZE"]) if is_launched() else 1
 
 
-def own_gpu() -> int | None:
+def local_gpu() -> int | None:
     """The GPU that this process uses: one per process of a machine. None where torchrun has not started it."""
     return int(os.environ["LOCAL_RANK"]) if is_launched() else None
 
@@ -34,7 +33,7 @@ def own_gpu() -> int | None:
 def connect() -> None:
     """Join the group at the start of the program, so that workers notice when rank 0 ends, for whatever reason."""
     if torch.cuda.is_available():
-        torch.cuda.set_device(own_gpu())
+        torch.cuda.set_device(local_gpu())
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"  # states are sent from main memory
     torch.distributed.init_process_group(backend, timeout=TIMEOUT)
 

@@ -1,4 +1,4 @@
-"""What it costs not to lose a run: records, checkpoints every 10 rounds and offline W&B, as a share of the rounds."""
+"""Cost of tracking a run, relative to its rounds: records, offline W&B and a checkpoint every 10 rounds."""
 
 import tempfile
 import time
@@ -17,36 +17,36 @@ from fedpan_exp.tracking.record import CHECKPOINT, Record
 
 
 @dataclass
-class Cost:
+class TrackingCost:
     rounds: float  # seconds
     records: float
     checkpoints: float
 
     @property
-    def share(self) -> float:
+    def ratio(self) -> float:
         return (self.records + self.checkpoints) / self.rounds
 
 
-def cost_of_keeping(*overrides: str, H: int = 20) -> Cost:
-    """The parts of the study `federate`, each timed; W&B's own process works beside them on another core."""
-    words = [*overrides, f"fl_scene.H={H}", "logger=wandb", "logger.wandb.mode=offline", "checkpoint.every=10"]
+def tracking_cost(*overrides: str, H: int = 20) -> TrackingCost:
+    """Time the parts of the study `federate`; W&B's own process runs on another core meanwhile."""
+    tracking = ("logger=wandb", "logger.wandb.mode=offline", "checkpoint.every=10", "checkpoint.seconds=1e9")
     with tempfile.TemporaryDirectory() as folder, initialize_config_dir(str(CONF), version_base="1.3"):
-        cfg = compose("config", [*words, f"runs={folder}", "checkpoint.seconds=1e9"])
+        cfg = compose("config", [*overrides, f"fl_scene.H={H}", *tracking, f"runs={folder}"])
         setting, settings = config.read(cfg), yaml.safe_load(OmegaConf.to_yaml(cfg, resolve=True))
         task = make_task(setting, set_up(setting))
         record = Record(settings, config.identify(setting, settings), setting.logger)
-        cost = Cost(0.0, 0.0, 0.0)
+        cost = TrackingCost(0.0, 0.0, 0.0)
         with record:
             record.start()
             checkpoints = Checkpoints(Path(record.folder) / CHECKPOINT, record.name, setting.checkpoint)
             states = ClientStates(checkpoints.states_folder, on_disk=task.scene.client_memory == "disk")
-            for this in federate(task, make_executor(task, 1, states)):
-                cost.rounds += this.seconds
-                began = time.perf_counter()
-                record.write(this.index, this.metrics())
-                cost.records += time.perf_counter() - began
-                began = time.perf_counter()
-                if checkpoints.is_due(this.index):
-                    checkpoints.save(this.index, this.server, states, record.metrics_bytes)
-                cost.checkpoints += time.perf_counter() - began
+            for round_ in federate(task, make_executor(task, 1, states)):
+                cost.rounds += round_.seconds
+                started = time.perf_counter()
+                record.write(round_.index, round_.metrics())
+                cost.records += time.perf_counter() - started
+                started = time.perf_counter()
+                if checkpoints.is_due(round_.index):
+                    checkpoints.save(round_.index, round_.server, states, record.metrics_bytes)
+                cost.checkpoints += time.perf_counter() - started
         return cost
