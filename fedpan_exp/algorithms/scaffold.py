@@ -43,9 +43,7 @@ class Scaffold(FedAvg):
         return {"control_change": change}
 
     def aggregate(self, server: ServerState, update: CohortUpdate) -> None:
-        fraction = (
-            update.clients / server.clients if self.variant == "canonical" else 1.0
-        )  # |S| / K; the authors omit it
+        fraction = 1.0 if self.variant == "authors" else update.clients / server.clients  # |S| / K
         server.weights = server.weights.lerp(update.weights, self.server_lr)
         server.buffers = update.buffers
         server.state["control"] = server.state["control"].add(update.extras["control_change"], alpha=fraction)
