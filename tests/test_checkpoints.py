@@ -136,7 +136,7 @@ def test_a_checkpoint_that_names_files_outside_its_folder_is_ignored(command, cr
     content["files"][f"clients/{name}"] = "0" * 32
     sign(newest, content)
     resumed = resume_and_compare(command, *OVERRIDES)
-    assert f"0000006.json: {name} is not a file of it" in resumed.err
+    assert f"0000006.json: it names {name}, which does not belong to it" in resumed.err
     assert precious.exists()
 
 

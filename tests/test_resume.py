@@ -136,7 +136,7 @@ def test_a_full_disk_costs_checkpoints_but_not_the_run(tmp_path):
     assert ended(child(tmp_path / "full", *overrides, prepare=lambda: limit_files(0.1))) == 1
     output = (tmp_path / "full/output").read_text()
     assert "the checkpoint of round 4 could not be written" in output
-    assert "there is none yet" in output
+    assert "the run has no checkpoint yet" in output
     assert "round 12/12" in output
     assert "weights.safetensors cannot be written" in output
     assert "fix that, then run the same command to resume" in output

@@ -23,7 +23,7 @@ def small_net() -> MLP:
 
 @pytest.fixture
 def fuse_all_layers(monkeypatch):
-    monkeypatch.setattr(fast_sgd, "FUSED_WEIGHTS", 1)
+    monkeypatch.setattr(fast_sgd, "MIN_FUSED_WEIGHTS", 1)
 
 
 def fused_layers(trainer: LocalTrainer) -> int:
@@ -87,7 +87,7 @@ def test_every_algorithm_gives_the_same_weights_without_fused_layers(name, monke
     """Some algorithms add to gradients: the momentum must include that."""
 
     def weights(fused_weights: int) -> torch.Tensor:
-        monkeypatch.setattr(fast_sgd, "FUSED_WEIGHTS", fused_weights)
+        monkeypatch.setattr(fast_sgd, "MIN_FUSED_WEIGHTS", fused_weights)
         trainer = trainer_of(small_net(), Training(warmup="none", momentum=0.9, weight_decay=0.01))
         trainer.net.weights.mul_(20)  # the initial weights are too small to train in a few steps
         assert fused_layers(trainer) == (3 if fused_weights == 1 else 0)
