@@ -44,7 +44,7 @@ def load(*folders: str | Path) -> pd.DataFrame:
 
 def records(folder: Path) -> pd.DataFrame:
     """metrics.jsonl, one row per round; damaged and half-written lines are left out."""
-    return _records(folder, _file_signature(folder / "metrics.jsonl"))[0]
+    return _records(folder, file_signature(folder / "metrics.jsonl"))[0]
 
 
 def series(folder: Path, name: str, against: str = "round") -> tuple[np.ndarray, np.ndarray]:
@@ -99,7 +99,7 @@ def run_folders(folders: Iterable[Path]) -> list[Path]:
 
 def signature(folder: Path) -> Signature:
     """Changes whenever a file of the run does, and when its process dies, although no file does."""
-    return RunEntry(folder).status, *(_file_signature(folder / name) for name in FILES)
+    return RunEntry(folder).status, *(file_signature(folder / name) for name in FILES)
 
 
 @lru_cache(CACHED)
@@ -107,7 +107,7 @@ def _read(folder: Path, signature: Signature) -> dict[str, Any]:
     """A row of the table."""
     entry = RunEntry(folder)
     settings = flatten(entry.settings) if isinstance(entry.settings, dict) else {}
-    defects = list(_records(folder, _file_signature(folder / "metrics.jsonl"))[1])
+    defects = list(_records(folder, file_signature(folder / "metrics.jsonl"))[1])
     if entry.status == "unreadable":
         defects.append("status.json is missing or damaged")
     if not settings:
@@ -190,7 +190,7 @@ def _versions(status: dict[str, Any]) -> str:
     return f"fedpan_exp {versions.get('fedpan_exp', '?')}{commit}, torch {versions.get('torch', '?')}"
 
 
-def _file_signature(path: Path) -> tuple[int, int] | None:
+def file_signature(path: Path) -> tuple[int, int] | None:
     try:
         stat = path.stat()
     except OSError:

@@ -52,11 +52,15 @@ class Sweep:
         return warnings
 
 
+def listings(folders: Iterable[Path]) -> list[Path]:
+    return sorted(path for folder in folders for path in folder.glob(".sweeps/*.json"))
+
+
 def read_sweeps(folders: Iterable[Path], runs: pd.DataFrame) -> tuple[list[Sweep], list[str]]:
     """The sweeps, and a message for each unreadable listing. Parts of one sweep on several machines are joined."""
     joined: dict[tuple[str, str], dict[str, Any]] = {}
     problems = []
-    for path in sorted(path for folder in folders for path in folder.glob(".sweeps/*.json")):
+    for path in listings(folders):
         try:
             listing = json.loads(path.read_text(encoding="utf-8"))
             name, scale, command = (str(listing[key]) for key in ("sweep", "scale", "command"))
