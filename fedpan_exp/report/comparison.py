@@ -3,7 +3,7 @@
 import pandas as pd
 
 from fedpan_exp.report.describe import describe, distinguishing_keys
-from fedpan_exp.report.frame import VALUE, column, key, records
+from fedpan_exp.report.frame import VALUE, column, each, key, records
 from fedpan_exp.report.statistics import Paired, SeedStats, cost_to_target, paired, seed_stats
 from fedpan_exp.report.tables import Value, gain, mean_std, table
 
@@ -50,7 +50,7 @@ def target_table(runs: pd.DataFrame, target: float) -> pd.DataFrame:
     names = distinguishing_keys(tested, "seed", "pan")
     rows: list[list[Value]] = []
     for _, group in tested.groupby(key(tested, "seed"), sort=False):
-        costs = [cost for _, run in group.iterrows() if (cost := cost_to_target(run, target))]
+        costs = [cost for run in each(group) if (cost := cost_to_target(run, target))]
         cells = zip(*((cost.rounds, cost.bytes / 1e6, cost.seconds) for cost in costs), strict=True)
         means = [mean_std(SeedStats(values), 1, 1) for values in (cells if costs else [()] * 3)]
         first = group.iloc[0]
@@ -61,7 +61,7 @@ def target_table(runs: pd.DataFrame, target: float) -> pd.DataFrame:
 def run_table(runs: pd.DataFrame) -> pd.DataFrame:
     names = distinguishing_keys(runs, "seed", "pan")
     frame = runs[["status", "problem"]].reset_index()
-    frame["setting"] = [describe(run, names) for _, run in runs.iterrows()]
+    frame["setting"] = [describe(run, names) for run in each(runs)]
     frame["PAN"], frame["seed"] = runs["pan"].to_list(), runs["seed"].astype("Int64").to_list()
     for title, name in (("last five (%)", VALUE), ("best (%)", "summary/best_acc")):
         frame[title] = (100 * column(runs, name)).round(4).to_list()

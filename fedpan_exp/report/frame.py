@@ -1,7 +1,7 @@
 """Run folders as one pandas table: a row per run, a column per setting and per number of its summary."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from math import isfinite
 from numbers import Real
@@ -57,6 +57,11 @@ def series(folder: Path, name: str, against: str = "round") -> tuple[np.ndarray,
 def column(runs: pd.DataFrame, name: str) -> pd.Series:
     """A column, or missing values where no run has it."""
     return runs[name] if name in runs else pd.Series(float("nan"), runs.index, name=name)
+
+
+def each(runs: pd.DataFrame) -> Iterator[pd.Series]:
+    """The runs, one row after another."""
+    return (run for _, run in runs.iterrows())
 
 
 def key(runs: pd.DataFrame, *without: str) -> pd.Series:

@@ -22,7 +22,7 @@ from fedpan_exp.report import tables
 from fedpan_exp.report.claims import PaperFigure
 from fedpan_exp.report.comparison import FACETS, PAIRED
 from fedpan_exp.report.describe import describe, distinguishing_keys
-from fedpan_exp.report.frame import COLUMNS, VALUE, column, key, records, show
+from fedpan_exp.report.frame import COLUMNS, VALUE, column, each, key, records, show
 
 if TYPE_CHECKING:
     from fedpan_exp.report.build import Drawn
@@ -69,7 +69,7 @@ def render(page: Page, out: Path) -> str:
         status=page.runs["status"].mask((page.runs["status"] == "done") & ~page.runs["complete"], "damaged")
     )
     names = distinguishing_keys(runs, "seed", "pan")
-    runs["label"] = [describe(run, names) for _, run in runs.iterrows()]
+    runs["label"] = [describe(run, names) for run in each(runs)]
     scripts = [get_plotlyjs(), (WEB / "page.js").read_text(encoding="utf-8")]
     data = chart_data(runs) | {"watching": page.watching}
     networks = Counter(run["network"] for run in data["runs"] if run["value"] is not None)
