@@ -73,7 +73,8 @@ def make_run(folder: Path, settings: dict[str, Any], generator: np.random.Genera
     (folder / "status.json").write_text(json.dumps({"status": "done", "versions": {}, "seed": settings["seed"]}))
     counts = generator.multinomial(600, generator.dirichlet(np.full(10, 0.1)), 100)
     rows = [f"{k},600,{','.join(map(str, row))}" for k, row in enumerate(counts.tolist())]
-    (folder / "partition.csv").write_text("\n".join(["client,samples", *rows]) + "\n")
+    labels = ",".join(f"label_{label}" for label in range(10))
+    (folder / "partition.csv").write_text("\n".join([f"client,samples,{labels}", *rows]) + "\n")
 
 
 def main() -> None:

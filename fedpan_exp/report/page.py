@@ -23,6 +23,7 @@ from fedpan_exp.report.claims import PaperFigure
 from fedpan_exp.report.comparison import FACETS, PAIRED
 from fedpan_exp.report.describe import describe, distinguishing_keys
 from fedpan_exp.report.frame import COLUMNS, VALUE, column, each, key, records, show
+from fedpan_exp.report.statistics import pair_gains
 
 if TYPE_CHECKING:
     from fedpan_exp.report.build import Drawn
@@ -132,6 +133,7 @@ def chart_data(runs: pd.DataFrame) -> dict[str, Any]:
         index=range(len(runs)),
         network=runs["dataset"].map(_text) + ", " + runs["model"].map(_text),
         value=column(runs, VALUE).where(runs["complete"]),
+        gain=pair_gains(runs),
         group=_distinct(key(runs, "seed"))[1],
         base=_distinct(key(runs, "seed", "pan"))[1],
         partition=partition_codes,
@@ -147,6 +149,7 @@ def chart_data(runs: pd.DataFrame) -> dict[str, Any]:
         "label",
         "network",
         "value",
+        "gain",
         "group",
         "base",
         "partition",
@@ -162,7 +165,6 @@ def chart_data(runs: pd.DataFrame) -> dict[str, Any]:
         "metrics": {name: label for name, label in METRICS.items() if any(name in each for each in curves)},
         "axes": {name: label for name, (label, _) in AXES.items()},
         "partitions": [compress(text) for text in partitions],
-        "colours": COLOURS,
     }
 
 
@@ -212,12 +214,25 @@ def compress(text: str) -> str:
 
 
 def partition(folder: Path) -> str | None:
-    """Samples by client and label, and the number of clients, as JSON."""
+    """A Plotly trace of the samples by client and label, and a remark, as JSON."""
     try:
-        counts = pd.read_csv(folder / "partition.csv").iloc[:, 2:].astype(int).to_numpy()
+        samples = pd.read_csv(folder / "partition.csv").iloc[:, 2:].astype(int).to_numpy()
     except (OSError, ValueError):
         return None
-    return json.dumps({"rows": counts[:CLIENTS].tolist(), "clients": len(counts)}) if counts.size else None
+    if not samples.size:
+        return None
+    shown = samples[:CLIENTS]
+    client, label = np.nonzero(shown)
+    size, sums = shown[client, label].tolist(), shown.sum(axis=1)
+    colours = [COLOURS[each % len(COLOURS)] for each in label]
+    trace = {
+        **{"mode": "markers", "x": client.tolist(), "y": label.tolist(), "customdata": size},
+        "marker": {"size": size, "sizemode": "area", "sizeref": int(shown.max()) / 128, "sizemin": 1, "color": colours},
+        "hovertemplate": "client %{x}, label %{y}: %{customdata} samples<extra></extra>",
+    }
+    clients = f"the first {CLIENTS} of {len(samples)} clients" if len(samples) > CLIENTS else f"{len(samples)} clients"
+    remark = f"{clients}, {sums.min()} to {sums.max()} samples; largest dot: {shown.max()} samples."
+    return json.dumps({"trace": trace, "remark": remark})
 
 
 def _distinct(values: Any) -> tuple[list[Any], list[int]]:

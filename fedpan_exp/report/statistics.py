@@ -87,13 +87,16 @@ def seed_stats(runs: pd.DataFrame, value: str = VALUE) -> SeedStats:
     return SeedStats(tuple(column(complete, value)), len(runs) - len(complete), tuple(differing(complete, "seed")))
 
 
-def paired(runs: pd.DataFrame, value: str = VALUE) -> Paired:
-    """Pairs of runs that differ only in the PAN, off and on."""
+def pair_gains(runs: pd.DataFrame, value: str = VALUE) -> pd.Series:
+    """on - off of each run with PANs on; missing without a complete run that differs only in having them off."""
     complete = measured(runs, value)
     values, pair, off = column(complete, value), key(complete, "pan"), complete["pans"] == "off"
-    baseline = pd.Series(values[off].to_numpy(), pair[off])
-    baseline = baseline[~baseline.index.duplicated(keep="last")]
-    return Paired(tuple((values[~off] - pair[~off].map(baseline).astype(float)).dropna()))
+    baselines = dict(zip(pair[off], values[off], strict=True))
+    return (values[~off] - pair[~off].map(baselines).astype(float)).reindex(runs.index)
+
+
+def paired(runs: pd.DataFrame, value: str = VALUE) -> Paired:
+    return Paired(tuple(pair_gains(runs, value).dropna()))
 
 
 @dataclass(frozen=True, eq=False)
