@@ -59,6 +59,10 @@ def column(runs: pd.DataFrame, name: str) -> pd.Series:
     return runs[name] if name in runs else pd.Series(float("nan"), runs.index, name=name)
 
 
+def setting_names(runs: pd.DataFrame) -> list[str]:
+    return [name for name in runs if name == "seed" or not (name in COLUMNS or name.startswith("summary/"))]
+
+
 def each(runs: pd.DataFrame) -> Iterator[pd.Series]:
     """The runs, one row after another."""
     return (run for _, run in runs.iterrows())

@@ -5,8 +5,6 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const FACETS = ["study", "algorithm", "dataset", "pan", "status"];
 const FIRST_SHOWN = 8; // lines
 const POINTS = 16000; // of all lines together, unless all rounds are asked for
-const CONFIG = { responsive: true, displaylogo: false, modeBarButtonsToAdd: ["select2d"], toImageButtonOptions: { format: "svg" } };
-
 const all = (selector) => [...document.querySelectorAll(selector)];
 const first = (selector) => document.querySelector(selector);
 const chosen = (name) => first(`select[name=${name}]`).value;
@@ -19,18 +17,15 @@ const setting = (name, run) => data.settings[name][0][data.settings[name][1][run
 const state = new URLSearchParams(location.search);
 const passes = (item) => FACETS.every((facet) => !(facet in item) || !state.has(facet) || state.has(facet, item[facet]));
 
-function unpack(packed) {
-  const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
-  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
-}
+const bytesOf = (packed) => new Blob([Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0))]);
+const unpack = (packed) => new Response(bytesOf(packed).stream().pipeThrough(new DecompressionStream("gzip"))).json();
 
-function draw(section, traces, x, y, { xaxis, yaxis, ...more }, remark) {
-  const axis = (title, rest) => ({ title: { text: plain(title) }, gridcolor: colour("line"), zeroline: false, automargin: true, ...rest });
-  const [ink, card, clear] = [colour("ink"), colour("card"), "rgba(0,0,0,0)"];
-  const colours = { paper_bgcolor: clear, plot_bgcolor: clear, hoverlabel: { bgcolor: card, font: { color: ink } }, modebar: { bgcolor: clear, color: colour("soft"), activecolor: ink } };
-  const layout = { ...colours, font: { color: ink, family: "system-ui, sans-serif" }, margin: { l: 50, r: 10, t: 30, b: 45 }, xaxis: axis(x, xaxis), yaxis: axis(y, yaxis), ...more };
+function draw(section, traces, x, y, remark, more = {}) {
+  const layout = structuredClone({ ...data.layout, ...data.layouts[section], ...more });
+  const axis = (title, rest) => ({ ...rest, title: { text: plain(title) }, gridcolor: colour("line"), zeroline: false, automargin: true });
+  const colours = { font: { color: colour("ink") }, hoverlabel: { bgcolor: colour("card") }, modebar: { bgcolor: "#0000", color: colour("soft"), activecolor: colour("ink") } };
   first(`#${section} [role=status]`).textContent = remark;
-  return Plotly.react(first(`#${section} .chart`), traces, layout, CONFIG);
+  return Plotly.react(first(`#${section} .chart`), traces, { ...layout, ...colours, xaxis: axis(x, layout.xaxis), yaxis: axis(y, layout.yaxis) }, data.config);
 }
 
 // Curves: a line per setting (mean over its seeds, with a band of one standard deviation) or per run.
@@ -53,8 +48,8 @@ async function drawCurves() {
   const points = loaded.reduce((sum, [curve]) => sum + (curve ? curve.round.length : 0), 0);
   const every = chosen("rounds") === "all" ? 1 : Math.ceil(points / POINTS);
   const traces = lines().flatMap((line, i) => tracesOf(line, loaded[i], x, y, every));
-  const more = { hovermode: "x unified", showlegend: true, legend: { orientation: "h", y: -0.18, yanchor: "top", maxheight: 170 }, uirevision: x + y, height: 600 };
-  await draw("curves", traces, data.axes[x], data.metrics[y], more, every > 1 ? `One of ${every} rounds is shown, without averaging; choose all rounds to see whole curves.` : "");
+  const remark = every > 1 ? `One of ${every} rounds is shown, without averaging; choose all rounds to see whole curves.` : "";
+  await draw("curves", traces, data.axes[x], data.metrics[y], remark, { uirevision: x + y });
 }
 
 function tracesOf(line, columns, x, y, every) {
@@ -95,12 +90,12 @@ function drawHeat() {
   const star = (cell) => (new Set(cell.map((run) => run.group)).size > 1 ? "*" : "");
   const z = cells.map((line) => line.map((cell) => (cell.length ? 100 * mean(cell.map((run) => run[shows])) : null)));
   const text = cells.map((line, i) => line.map((cell, j) => (cell.length ? `${isGain && z[i][j] > 0 ? "+" : ""}${z[i][j].toFixed(2)}${star(cell)}<br>${count(cell.length, noun)}` : "")));
-  const colorscale = isGain ? [[0, "#D55E00"], [0.5, colour("card")], [1, "#0072B2"]] : [[0, colour("chip")], [1, "#0072B2"]];
+  const colorscale = [[0, isGain ? "#D55E00" : colour("chip")], [0.5, isGain ? colour("card") : "#7fb1d0"], [1, "#0072B2"]];
   const scale = { colorscale, zmid: isGain ? 0 : undefined, colorbar: { title: { text: isGain ? "points" : "%" }, thickness: 12 } };
-  const trace = { ...scale, type: "heatmap", x: values(column).map(plain), y: values(row).map(plain), z, text, texttemplate: "%{text}", hovertemplate: "%{y}, %{x}: %{text}<extra></extra>", xgap: 1, ygap: 1 };
-  const remark = cells.flat().some(star) ? "* mean over runs that differ in more than the seed; filter, or choose other settings, to separate them." : runs.length ? "" : "No runs to show.";
-  const axis = { type: "category", showgrid: false };
-  return draw("heat", [trace], column, row, { xaxis: axis, yaxis: { ...axis, autorange: "reversed" }, height: 120 + 52 * Math.max(cells.length, 2) }, remark);
+  const trace = { ...data.heat, ...scale, x: values(column).map(plain), y: values(row).map(plain), z, text };
+  const mixed = "* mean over runs that differ in more than the seed; filter, or choose other settings, to separate them.";
+  const remark = cells.flat().some(star) ? mixed : runs.length ? "" : "No runs to show.";
+  return draw("heat", [trace], column, row, remark, { height: 120 + 52 * Math.max(cells.length, 2) });
 }
 
 // The labels of each client: one dot per client and label, its area the number of samples.
@@ -110,7 +105,7 @@ async function drawPartition() {
   select.replaceChildren(...[...runs].map(([value, run]) => new Option(`${run.label || run.dataset} · seed ${run.seed}`, value)));
   if (runs.has(state.get("partition"))) select.value = state.get("partition");
   const { trace, remark } = runs.size ? await unpack(data.partitions[select.value]) : { trace: {}, remark: "No run to show." };
-  return draw("partition", [trace], "client", "label", { yaxis: { autorange: "reversed" }, height: 380 }, remark);
+  return draw("partition", [trace], "client", "label", remark);
 }
 
 // Two runs, setting by setting.
@@ -137,15 +132,9 @@ function update() {
 }
 
 function toggle(name, value) {
-  if (state.has(name, value)) state.delete(name, value); else state.append(name, value);
+  state[state.has(name, value) ? "delete" : "append"](name, value);
   curves.shown = null;
   update();
-}
-
-function setTheme(theme) {
-  document.documentElement.dataset.theme = theme;
-  first("#theme").textContent = theme === "dark" ? "Light" : "Dark";
-  return update();
 }
 
 function sortRuns({ currentTarget: { parentElement: head } }) {
@@ -164,13 +153,13 @@ onClick("#none", () => show([]));
 onClick(".command button", ({ currentTarget: button }) => { getSelection().selectAllChildren(button.previousSibling); document.execCommand("copy"); button.textContent = "Copied"; });
 all("select").forEach((select) => { select.value = state.get(select.name) ?? select.value; select.onchange = () => { state.set(select.name, select.value); update(); }; });
 
-let theme = null;
-try { theme = localStorage.getItem("theme"); } catch { /* storage may be forbidden for a local file */ }
 const dark = matchMedia("(prefers-color-scheme: dark)");
-dark.onchange = () => theme || setTheme(dark.matches ? "dark" : "light");
-onClick("#theme", () => { setTheme((theme = document.documentElement.dataset.theme === "dark" ? "light" : "dark")); try { localStorage.setItem("theme", theme); } catch { /* as above */ } });
+const themeOf = () => state.get("theme") ?? (dark.matches ? "dark" : "light");
+const setTheme = () => { document.documentElement.dataset.theme = themeOf(); return update(); };
+onClick("#theme", () => { state.set("theme", themeOf() === "dark" ? "light" : "dark"); setTheme(); });
+dark.onchange = setTheme;
 first("#filters details").open = matchMedia("(min-width: 641px)").matches;
-setTheme(theme || (dark.matches ? "dark" : "light")).then(() => {
+setTheme().then(() => {
   const [chart, nameOf] = [first("#curves .chart"), (event) => event.data[event.curveNumber].meta];
   chart?.addEventListener("keydown", moveByKey);
   chart?.on("plotly_legendclick", (event) => { show(shownLines().symmetricDifference(new Set([nameOf(event)]))); return false; });
