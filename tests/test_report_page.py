@@ -102,7 +102,7 @@ def test_filters_by_click_are_in_the_url(driver, page):
     assert visible_rows(driver) == 37
     click(driver, "#filters [data-value=scaffold]")
     assert visible_rows(driver) == 4
-    assert "4 runs of 37" in texts(driver, "#filters summary")[0]
+    assert "4 of 37 runs" in texts(driver, "#filters summary")[0]
     wait_until(lambda: len(lines(driver)) == 2)
     assert all("scaffold" in name for name in lines(driver))
     click(driver, "#filters [data-value=off]")
@@ -211,7 +211,7 @@ def test_pairs_partition_sorting_and_two_runs_side_by_side(driver):
     rows = [row.split(" ") for row in texts(driver, "#compare tr")]
     assert [row[0] for row in rows] == ["setting", "last", "seed", "pan.mode", "pan.A", *[row[0] for row in rows[5:]]]
     assert ["pan.mode", "mul", "off"] in rows
-    assert "settings in common" in texts(driver, "#compare")[0]
+    assert "All other settings are equal." in texts(driver, "#compare")[0]
     for name in sorted(names)[1:3]:
         click(driver, f"input[aria-label='compare {name}']")
     assert texts(driver, "#compare") == [""]

@@ -51,6 +51,7 @@ PLOTLY: dict[str, Any] = {  # what does not depend on filters or theme
         **{"type": "heatmap", "xgap": 1, "ygap": 1, "texttemplate": "%{text}"},
         "hovertemplate": "%{y}, %{x}: %{text}<extra></extra>",
     },
+    "mixed": "* mean over runs that differ in more than the seed; filter, or choose other settings, to separate them.",
 }
 CLIENTS = 100  # of a partition; more would not be legible
 

@@ -29,17 +29,14 @@ function draw(section, traces, x, y, remark, more = {}) {
 }
 
 // Curves: a line per setting (mean over its seeds, with a band of one standard deviation) or per run.
-const curves = { shown: null, cache: new Map(), latest: 0, line: 0, point: -1 };
+const curves = { shown: null, latest: 0, line: 0, point: -1 };
 const lines = () => data.lines[chosen("by")].filter((line) => passes(data.runs[line.runs[0]]));
 const shownLines = () => curves.shown ?? new Set(lines().slice(0, FIRST_SHOWN).map((line) => line.name));
 const show = (names) => { curves.shown = new Set(names); drawCurves(); };
-
-async function curveOf(run) {
-  const columns = curves.cache.get(run) ?? await unpack(data.runs[run].curve);
-  if (!curves.cache.has(run)) for (const axis in data.axes) { let total = 0; columns[axis] = columns[axis].map((step) => (total += step)); }
-  curves.cache.set(run, columns);
+const curveOf = (i) => (data.runs[i].columns ??= unpack(data.runs[i].curve).then((columns) => {
+  for (const axis in data.axes) { let total = 0; columns[axis] = columns[axis].map((step) => (total += step)); }
   return columns;
-}
+}));
 
 async function drawCurves() {
   const [shown, x, y, latest] = [shownLines(), chosen("x"), chosen("y"), ++curves.latest];
@@ -59,8 +56,7 @@ function tracesOf(line, columns, x, y, every) {
   const at = [...rounds.keys()].filter((k) => (k % every === 0 || k === rounds.length - 1) && columns.every((each) => each[y][k] !== null));
   const heights = at.map((k) => columns.map((each) => each[y][k] * (y.endsWith("acc") ? 100 : 1)));
   const [xs, ys] = [at.map((k) => mean(columns.map((each) => each[x][k]))), heights.map((each) => mean(each))];
-  const hovertemplate = x === "round" ? "%{y:.5~g}" : "%{y:.5~g} (round %{customdata})";
-  const curve = { ...common, mode: "lines+markers", x: xs, y: ys, customdata: at.map((k) => rounds[k]), hovertemplate };
+  const curve = { ...common, mode: "lines+markers", x: xs, y: ys, customdata: at.map((k) => rounds[k]), hovertemplate: "%{y:.5~g} (round %{customdata})" };
   if (columns.length < 2) return [curve];
   const [upper, lower] = [1, -1].map((sign) => heights.map((each) => mean(each) + sign * deviation(each)));
   const outline = { x: [...xs, ...xs.toReversed()], y: [...upper, ...lower.reverse()], mode: "lines", line: { width: 0 }, fill: "toself", fillcolor: `${line.style.line.color}26` };
@@ -83,18 +79,17 @@ function moveByKey(event) {
 // Heat map over two settings. A star marks a mean over runs that differ in more than the seed.
 function drawHeat() {
   const [row, column, shows] = ["row", "column", "shows"].map(chosen);
-  const [isGain, noun] = [shows === "gain", shows === "gain" ? "pair" : "run"];
+  const isGain = shows === "gain";
   const runs = data.runs.filter((run) => run[shows] !== null && run.network === chosen("network") && passes(run));
   const values = (name) => [...new Set(runs.map((run) => setting(name, run)))].sort((a, b) => a - b || a.localeCompare(b));
   const cells = values(row).map((r) => values(column).map((c) => runs.filter((run) => setting(row, run) === r && setting(column, run) === c)));
   const star = (cell) => (new Set(cell.map((run) => run.group)).size > 1 ? "*" : "");
   const z = cells.map((line) => line.map((cell) => (cell.length ? 100 * mean(cell.map((run) => run[shows])) : null)));
-  const text = cells.map((line, i) => line.map((cell, j) => (cell.length ? `${isGain && z[i][j] > 0 ? "+" : ""}${z[i][j].toFixed(2)}${star(cell)}<br>${count(cell.length, noun)}` : "")));
+  const text = cells.map((line, i) => line.map((cell, j) => (cell.length ? `${isGain && z[i][j] > 0 ? "+" : ""}${z[i][j].toFixed(2)}${star(cell)}<br>${count(cell.length, isGain ? "pair" : "run")}` : "")));
   const colorscale = [[0, isGain ? "#D55E00" : colour("chip")], [0.5, isGain ? colour("card") : "#7fb1d0"], [1, "#0072B2"]];
   const scale = { colorscale, zmid: isGain ? 0 : undefined, colorbar: { title: { text: isGain ? "points" : "%" }, thickness: 12 } };
   const trace = { ...data.heat, ...scale, x: values(column).map(plain), y: values(row).map(plain), z, text };
-  const mixed = "* mean over runs that differ in more than the seed; filter, or choose other settings, to separate them.";
-  const remark = cells.flat().some(star) ? mixed : runs.length ? "" : "No runs to show.";
+  const remark = cells.flat().some(star) ? data.mixed : runs.length ? "" : "No runs to show.";
   return draw("heat", [trace], column, row, remark, { height: 120 + 52 * Math.max(cells.length, 2) });
 }
 
@@ -117,8 +112,7 @@ function compare() {
   const table = document.createElement("table");
   for (const texts of [["setting", ...runs.map((run) => run.name)], ["last five (%)", ...accuracies], ...differing.map((name) => [name, ...runs.map((run) => setting(name, run))])])
     texts.reduce((row, text) => { row.insertCell().textContent = text; return row; }, table.insertRow());
-  const equal = count(Object.keys(data.settings).length - differing.length, "setting");
-  first("#compare").replaceChildren(...(runs.length < 2 ? [] : [table, `${equal} in common`]));
+  first("#compare").replaceChildren(...(runs.length < 2 ? [] : [table, "All other settings are equal."]));
 }
 
 function update() {
