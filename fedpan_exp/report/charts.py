@@ -48,7 +48,7 @@ PLOTLY: dict[str, Any] = {  # what does not depend on filters or theme
         "partition": {"height": 380, "yaxis": {"autorange": "reversed"}},
     },
     "heat": {
-        **{"type": "heatmap", "xgap": 1, "ygap": 1, "texttemplate": "%{text}"},
+        **{"type": "heatmap", "xgap": 1, "ygap": 1, "texttemplate": "%{text}", "showscale": False},
         "hovertemplate": "%{y}, %{x}: %{text}<extra></extra>",
     },
     "mixed": "* mean over runs that differ in more than the seed; filter, or choose other settings, to separate them.",

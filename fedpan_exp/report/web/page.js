@@ -51,7 +51,7 @@ async function drawCurves() {
 
 function tracesOf(line, columns, x, y, every) {
   const common = { ...line.style, name: plain(line.label), meta: line.name, legendgroup: line.name };
-  if (!columns.length || !columns[0][y]) return [{ ...common, mode: "lines", x: [null], y: [null], visible: "legendonly" }];
+  if (!columns.length || columns.some((each) => !each[y])) return [{ ...common, mode: "lines", x: [null], y: [null], visible: "legendonly" }];
   const rounds = columns[0].round;
   const at = [...rounds.keys()].filter((k) => (k % every === 0 || k === rounds.length - 1) && columns.every((each) => each[y][k] !== null));
   const heights = at.map((k) => columns.map((each) => each[y][k] * (y.endsWith("acc") ? 100 : 1)));
@@ -87,8 +87,7 @@ function drawHeat() {
   const z = cells.map((line) => line.map((cell) => (cell.length ? 100 * mean(cell.map((run) => run[shows])) : null)));
   const text = cells.map((line, i) => line.map((cell, j) => (cell.length ? `${isGain && z[i][j] > 0 ? "+" : ""}${z[i][j].toFixed(2)}${star(cell)}<br>${count(cell.length, isGain ? "pair" : "run")}` : "")));
   const colorscale = [[0, isGain ? "#D55E00" : colour("chip")], [0.5, isGain ? colour("card") : "#7fb1d0"], [1, "#0072B2"]];
-  const scale = { colorscale, zmid: isGain ? 0 : undefined, colorbar: { title: { text: isGain ? "points" : "%" }, thickness: 12 } };
-  const trace = { ...data.heat, ...scale, x: values(column).map(plain), y: values(row).map(plain), z, text };
+  const trace = { ...data.heat, x: values(column).map(plain), y: values(row).map(plain), z, text, colorscale, zmid: isGain ? 0 : undefined };
   const remark = cells.flat().some(star) ? data.mixed : runs.length ? "" : "No runs to show.";
   return draw("heat", [trace], column, row, remark, { height: 120 + 52 * Math.max(cells.length, 2) });
 }
@@ -108,10 +107,10 @@ function compare() {
   const runs = state.getAll("compare").map((name) => data.runs.find((run) => run.name === name)).filter(Boolean).slice(-2);
   all("#runs input").forEach((box) => { box.checked = runs.includes(data.runs[box.name]); });
   const differing = Object.keys(data.settings).filter((name) => new Set(runs.map((run) => setting(name, run))).size > 1);
-  const accuracies = runs.map((run) => (run.value === null ? "–" : (100 * run.value).toFixed(2)));
+  const rows = { setting: (run) => run.name, "last five (%)": (run) => (run.value === null ? "–" : (100 * run.value).toFixed(2)) };
+  for (const name of differing) rows[name] = (run) => setting(name, run);
   const table = document.createElement("table");
-  for (const texts of [["setting", ...runs.map((run) => run.name)], ["last five (%)", ...accuracies], ...differing.map((name) => [name, ...runs.map((run) => setting(name, run))])])
-    texts.reduce((row, text) => { row.insertCell().textContent = text; return row; }, table.insertRow());
+  for (const [name, textOf] of Object.entries(rows)) { const row = table.insertRow(); for (const text of [name, ...runs.map(textOf)]) row.insertCell().textContent = text; }
   first("#compare").replaceChildren(...(runs.length < 2 ? [] : [table, "All other settings are equal."]));
 }
 
@@ -125,19 +124,14 @@ function update() {
   return Promise.all(Object.entries({ curves: drawCurves, heat: drawHeat, partition: drawPartition }).map(([section, redraw]) => first(`#${section} .chart`) && redraw()));
 }
 
-function toggle(name, value) {
-  state[state.has(name, value) ? "delete" : "append"](name, value);
-  curves.shown = null;
-  update();
-}
-
 function sortRuns({ currentTarget: { parentElement: head } }) {
   const [key, down, body] = [(row) => row.cells[head.cellIndex].textContent, head.ariaSort === "ascending", first("#runs tbody")];
   all("#runs th[aria-sort]").forEach((each) => { each.ariaSort = each !== head ? "none" : down ? "descending" : "ascending"; });
   body.append(...[...body.rows].sort((a, b) => (down ? -1 : 1) * key(a).localeCompare(key(b), undefined, { numeric: true })));
 }
 
-function onClick(selector, act) { all(selector).forEach((element) => { element.onclick = act; }); }
+const toggle = (name, value) => { state[state.has(name, value) ? "delete" : "append"](name, value); curves.shown = null; update(); };
+const onClick = (selector, act) => all(selector).forEach((element) => { element.onclick = act; });
 onClick("[data-facet]", ({ currentTarget: { dataset } }) => toggle(dataset.facet, dataset.value));
 onClick("#runs input", ({ currentTarget: box }) => toggle("compare", data.runs[box.name].name));
 onClick("#runs th button", sortRuns);
