@@ -1,20 +1,24 @@
 """python -m fedpan_exp.misalignment: express the accuracy loss of non-i.i.d. runs as misplaced neurons."""
 
 import argparse
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf, isnan
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
-import pandas as pd
+import numpy as np
 from rich.table import Table
 
 from fedpan_exp.alignment.misalignment import Reading, misplaced_ratio, read
-from fedpan_exp.report.frame import VALUE, column, key, load
 from fedpan_exp.report.misalignment import Panel, draw
-from fedpan_exp.report.statistics import measured
 from fedpan_exp.system.console import console, error_console
 from fedpan_exp.system.errors import UserError
 from fedpan_exp.system.rng import numpy_rng, rng
+from fedpan_exp.tracking.identity import run_id
+from fedpan_exp.tracking.runs import RunEntry, find_runs
 
 EXAMPLES = """\
 It needs study=shuffle_federate runs with several N_sf on nearly i.i.d. data, and study=federate runs that differ from
@@ -24,33 +28,36 @@ them only in alpha. A study=federate run with the alpha of the shuffled runs is 
   python -m fedpan_exp.misalignment runs
 """
 COLUMNS = ("setting", "alpha", "test accuracy", "equivalent misplaced neurons", "interval over seeds", "seeds")
-ALPHA = "fl_scene.alpha"
+ACCURACY = "summary/last5_acc"
 NEURONS, STEPS, REPEATS = 1024, 100, 20  # of the simulation; its result hardly depends on them
 RNG_NAME = "thermometer"  # the command's former name; another one would change the numbers
+
+BySeed = dict[int, float]
 
 
 @dataclass
 class Scale:
-    """Accuracies of runs that differ only in seed, alpha and shuffles; missing where there is no run."""
+    """Accuracies of runs that differ only in seed, alpha and shuffles."""
 
     title: str
     P_sf: float
     alpha: float  # of the shuffled runs, nearly i.i.d.
-    shuffled: pd.DataFrame  # [N_sf, seed]
-    others: pd.DataFrame  # [alpha, seed], unshuffled
+    shuffled: dict[float, BySeed]  # by N_sf
+    others: dict[float, BySeed]  # unshuffled, by alpha
 
     def misplaced(self) -> list[float]:
         """The fraction of misplaced neurons at each N_sf of the curve."""
         simulation = (NEURONS, STEPS, REPEATS)
-        return [misplaced_ratio(N_sf, self.P_sf, *simulation, rng(0, RNG_NAME)) for N_sf in self.shuffled.index]
+        return [misplaced_ratio(N_sf, self.P_sf, *simulation, rng(0, RNG_NAME)) for N_sf in self.shuffled]
 
     def seeds(self, alpha: float) -> list[int]:
         """Seeds for which there is a run with this alpha and one at every point of the curve."""
-        return list(pd.concat([self.shuffled, self.others.loc[[alpha]]]).dropna(axis="columns").columns)
+        return sorted(set.intersection(*map(set, (*self.shuffled.values(), self.others[alpha]))))
 
     def read(self, misplaced: list[float], alpha: float) -> Reading:
         seeds = self.seeds(alpha)
-        curve, accuracy = self.shuffled[seeds].to_numpy(), self.others.loc[alpha, seeds].to_numpy()
+        curve = np.array([[each[seed] for seed in seeds] for each in self.shuffled.values()])
+        accuracy = np.array([self.others[alpha][seed] for seed in seeds])
         return read(misplaced, curve, accuracy, numpy_rng(0, RNG_NAME, repr(alpha)))
 
 
@@ -68,26 +75,36 @@ def main() -> None:
     try:
         if not folder.is_dir():
             raise UserError(f"there is no folder {folder}")
-        show(scales(load(folder)), folder)
+        show(scales(find_runs([folder])), folder)
     except UserError as error:
         error_console.print(f"fedpan_exp: {error}", markup=False)
         raise SystemExit(1) from None
 
 
-def scales(runs: pd.DataFrame) -> list[Scale]:
-    """Group complete federated runs into scales; a scale needs a curve of at least two points."""
-    is_split = column(runs, "fl_scene.partition").astype(str).str.contains("dirichlet")
-    is_federated = ["fl_scene.alpha" in identity for identity in runs["identity"]]
-    runs = measured(runs[is_split & is_federated])
-    kinds = key(runs, "study", "seed", ALPHA, "probes", "probe_every")
-    is_shuffled = column(runs, "study.N_sf") > 0
+def scales(runs: Iterable[RunEntry]) -> list[Scale]:
+    """Group finished federated runs into scales; a scale needs a curve of at least two points."""
+    plain: dict[str, dict[float, BySeed]] = defaultdict(lambda: defaultdict(dict))
+    shuffled: dict[tuple[str, float, float], dict[float, BySeed]] = defaultdict(lambda: defaultdict(dict))
+    titles = {}
+    for run in runs:
+        settings, study = run.settings, run.settings.get("study", {})
+        is_federated = "fl_scene" not in run.status_file.get("irrelevant", ())
+        if run.status != "done" or not is_federated or ACCURACY not in run.summary:
+            continue
+        try:
+            kind, alpha, accuracy = _kind(settings), settings["fl_scene"]["alpha"], run.summary[ACCURACY]
+        except KeyError:  # a partition other than Dirichlet, or a run of an earlier version
+            continue
+        titles[kind] = _title(settings)
+        points = shuffled[kind, study["P_sf"], alpha] if study.get("N_sf") else plain[kind]
+        points[study.get("N_sf") or alpha][settings["seed"]] = accuracy
     result = []
-    for (kind, P_sf, alpha), points in runs[is_shuffled].groupby([kinds, "study.P_sf", ALPHA], sort=False):
-        plain = _by_seed(runs[~is_shuffled & (kinds == kind)], ALPHA).sort_index(ascending=False)
-        unshuffled = plain[plain.index == alpha].rename({alpha: 0.0})
-        curve = pd.concat([unshuffled, _by_seed(points, "study.N_sf")])
+    for (kind, P_sf, alpha), points in shuffled.items():
+        others = dict(sorted(plain[kind].items(), reverse=True))
+        unshuffled = others.pop(alpha, None)
+        curve = ({0.0: unshuffled} if unshuffled else {}) | dict(sorted(points.items()))
         if len(curve) > 1:
-            result.append(Scale(_title(points.iloc[0]), P_sf, alpha, curve, plain[plain.index != alpha]))
+            result.append(Scale(titles[kind], P_sf, alpha, curve, others))
     if not result:
         raise UserError(
             "no curve in these runs; run study=shuffle_federate with two values of N_sf, or with one and also "
@@ -101,20 +118,20 @@ def show(scales: list[Scale], folder: Path) -> None:
     panels = []
     for scale in scales:
         misplaced = scale.misplaced()
-        means = {scale.alpha: scale.shuffled.loc[0.0].mean()} if 0.0 in scale.shuffled.index else {}
-        means |= scale.others.mean(axis="columns").to_dict()
+        unshuffled = {scale.alpha: scale.shuffled[0.0]} if 0.0 in scale.shuffled else {}
+        levels = [(f"alpha={alpha:g}", _mean(each)) for alpha, each in (unshuffled | scale.others).items()]
         points = [
-            (N_sf, fraction, accuracies.dropna().tolist())
-            for (N_sf, accuracies), fraction in zip(scale.shuffled.iterrows(), misplaced, strict=True)
+            (N_sf, fraction, list(each.values()))
+            for (N_sf, each), fraction in zip(scale.shuffled.items(), misplaced, strict=True)
         ]
-        panels.append(Panel(scale.title, points, [(f"alpha={alpha:g}", mean) for alpha, mean in means.items()]))
-        for alpha in scale.others.index.tolist():
+        panels.append(Panel(scale.title, points, levels))
+        for alpha in scale.others:
             seeds = scale.seeds(alpha)
             cells = ("no seed in common with the curve", "")
             if seeds:
                 reading = scale.read(misplaced, alpha)
                 cells = _fraction(reading.ratio, misplaced), _interval(reading, misplaced)
-            rows.append((scale.title, f"{alpha:g}", f"{means[alpha]:.2%}", *cells, str(len(seeds))))
+            rows.append((scale.title, f"{alpha:g}", f"{_mean(scale.others[alpha]):.2%}", *cells, str(len(seeds))))
     if console.is_terminal:
         table = Table(*COLUMNS, box=None, padding=(0, 2, 0, 0))
         for row in rows:
@@ -125,14 +142,19 @@ def show(scales: list[Scale], folder: Path) -> None:
     console.print(f"\npicture: {draw(panels, folder / 'misalignment.png')}", markup=False)
 
 
-def _by_seed(runs: pd.DataFrame, setting: str) -> pd.DataFrame:
-    """Accuracies [setting, seed]."""
-    return runs.pivot_table(values=VALUE, index=setting, columns="seed", aggfunc="last")
+def _mean(accuracies: BySeed) -> float:
+    return fmean(accuracies.values())
 
 
-def _title(run: pd.Series) -> str:
-    pans = "PANs off" if run["pans"] == "off" else f"PANs {run['pan.mode']} A={run['pan.A']:g}"
-    return f"{run['dataset']} {run['model']} {run['algorithm']}, {pans}"
+def _kind(settings: dict[str, Any]) -> str:
+    """Equal for runs of one scale."""
+    return run_id({**settings, "probes": [], "probe_every": 0}, ("study", "seed", "fl_scene.alpha"))
+
+
+def _title(settings: dict[str, Any]) -> str:
+    pan = settings["pan"]
+    pans = "PANs off" if pan["mode"] == "off" or pan["A"] == 0 else f"PANs {pan['mode']} A={pan['A']:g}"
+    return f"{settings['dataset']['name']} {settings['model']['name']} {settings['algorithm']['name']}, {pans}"
 
 
 def _fraction(fraction: float, misplaced: list[float]) -> str:
