@@ -87,6 +87,12 @@ def test_it_opens_without_errors_and_requests(driver, page):
         wait_until(lambda i=i: driver.execute_script(f"return document.images[{i}].naturalWidth > 0"))
 
 
+def test_no_button_sends_data_to_a_server(driver):
+    titles = {button.get_attribute("data-title") for button in driver.find_elements("css selector", ".modebar-btn")}
+    expected = "Download plot, Zoom, Pan, Box Select, Lasso Select, Zoom in, Zoom out, Autoscale, Reset axes"
+    assert titles == set(expected.split(", "))
+
+
 def test_html_in_names_is_shown_as_text(driver):
     assert driver.find_elements("css selector", "#runs b, img[src=x]") == []
     assert "<b>moon" in texts(driver, "#filters [data-facet=algorithm]")

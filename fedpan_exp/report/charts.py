@@ -35,8 +35,12 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross", "triangle
 HEAT_FIRST = ("fl_scene.alpha", "pan.A", "algorithm.name")  # settings that the heat map shows first
 PLOTLY: dict[str, Any] = {  # what does not depend on filters or theme
     "config": {
-        **{"responsive": True, "displaylogo": False, "modeBarButtonsToAdd": ["select2d"]},
-        "toImageButtonOptions": {"format": "svg"},
+        **{"responsive": True, "displaylogo": False, "toImageButtonOptions": {"format": "svg"}},
+        # All but "Share chart", which would send data to Plotly's server.
+        "modeBarButtons": [
+            ["toImage", "zoom2d", "pan2d", "select2d", "lasso2d"],
+            ["zoomIn2d", "zoomOut2d", "autoScale2d", "resetScale2d"],
+        ],
     },
     "layout": {"paper_bgcolor": "#0000", "plot_bgcolor": "#0000", "margin": {"l": 50, "r": 10, "t": 30, "b": 45}},
     "layouts": {
@@ -106,7 +110,12 @@ def lines(runs: pd.DataFrame, by: pd.Series) -> list[dict[str, Any]]:
         }
         label = " · ".join(filter(None, (first["label"], pan, seeds))) + unfinished
         result.append({"name": first["name"], "label": label, "runs": group["index"].tolist(), "style": style})
-    return sorted(result, key=lambda line: (runs.loc[line["name"], "status"] != "done", line["label"]))
+    return sorted(result, key=lambda line: _line_order(runs.loc[line["name"]]))
+
+
+def _line_order(run: pd.Series) -> tuple[bool, str, bool, str]:
+    """Finished runs first; PANs off before on."""
+    return run["status"] != "done", run["label"], run["pan"] != "off", run["pan"]
 
 
 def curve(folder: Path) -> dict[str, np.ndarray]:

@@ -86,8 +86,8 @@ function drawHeat() {
   const star = (cell) => (new Set(cell.map((run) => run.group)).size > 1 ? "*" : "");
   const z = cells.map((line) => line.map((cell) => (cell.length ? 100 * mean(cell.map((run) => run[shows])) : null)));
   const text = cells.map((line, i) => line.map((cell, j) => (cell.length ? `${isGain && z[i][j] > 0 ? "+" : ""}${z[i][j].toFixed(2)}${star(cell)}<br>${count(cell.length, isGain ? "pair" : "run")}` : "")));
-  const colorscale = [[0, isGain ? "#D55E00" : colour("chip")], [0.5, isGain ? colour("card") : "#7fb1d0"], [1, "#0072B2"]];
-  const trace = { ...data.heat, x: values(column).map(plain), y: values(row).map(plain), z, text, colorscale, zmid: isGain ? 0 : undefined };
+  const colorscale = [...(isGain ? [[0, colour("low")], [0.5, colour("card")]] : [[0, colour("chip")]]), [1, colour("high")]];
+  const trace = { ...data.heat, x: values(column).map(plain), y: values(row).map(plain), z, text, textfont: { color: colour("ink") }, colorscale, zmid: isGain ? 0 : undefined };
   const remark = cells.flat().some(star) ? data.mixed : runs.length ? "" : "No runs to show.";
   return draw("heat", [trace], column, row, remark, { height: 120 + 52 * Math.max(cells.length, 2) });
 }
