@@ -175,9 +175,9 @@ def test_a_curve_on_the_page_is_whole(tmp_path):
     (run,) = data_of(tmp_path / "report" / "index.html")["runs"]
     curve = json.loads(gzip.decompress(b64decode(run["curve"])))
     accuracies = [record["global/test_acc"] for record in records]
-    assert curve["global/test_acc"] == pytest.approx(accuracies, rel=1e-4)
+    assert curve["global/test_acc"] == pytest.approx(accuracies, rel=1e-3)
     seconds = np.cumsum([record["time/round_s"] for record in records])
-    assert np.cumsum(curve["seconds"]) == pytest.approx(seconds, rel=1e-4)
+    assert np.cumsum(curve["seconds"]) == pytest.approx(seconds, rel=1e-3)
 
 
 def test_two_reports_into_one_folder_lose_nothing(tmp_path):

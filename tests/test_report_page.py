@@ -139,10 +139,10 @@ def test_curves_are_means_with_bands_in_the_colour_of_their_pair(driver, page):
         accuracies = pandas.concat(
             [pandas.read_json(folder / "metrics.jsonl", lines=True)["global/test_acc"] for folder in folders], axis=1
         )
-        assert trace["y"] == pytest.approx(list(100 * accuracies.mean(axis=1)), rel=1e-4)
+        assert trace["y"] == pytest.approx(list(100 * accuracies.mean(axis=1)), rel=1e-3)
         (band,) = (each for each in bands if each["legendgroup"] == trace["legendgroup"])
         upper = 100 * (accuracies.mean(axis=1) + accuracies.std(axis=1))
-        assert band["y"][: len(upper)] == pytest.approx(list(upper), rel=1e-4)
+        assert band["y"][: len(upper)] == pytest.approx(list(upper), rel=1e-3)
 
 
 def test_curves_by_click_mouse_and_keys(driver, page):
@@ -209,7 +209,7 @@ def test_heat_map_within_one_dataset_and_network(driver, page):
 def test_pairs_partition_sorting_and_two_runs_side_by_side(driver):
     assert len(texts(driver, "#paired tbody tr")) > 5
     wait_until(lambda: traces(driver, "partition"))
-    assert sum(traces(driver, "partition")[0]["customdata"]) == 20 * 500
+    assert sum(traces(driver, "partition")[0]["marker"]["size"]) == 20 * 500
     click(driver, "#runs th:nth-child(8) button")
     column = [text for text in texts(driver, "#runs tbody td:nth-child(8)") if text != "–"]
     assert column == sorted(column, key=float)

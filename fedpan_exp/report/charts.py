@@ -96,7 +96,7 @@ def chart_data(runs: pd.DataFrame, names: Sequence[str], distinguishing: Sequenc
 
 def lines(runs: pd.DataFrame, by: pd.Series) -> list[dict[str, Any]]:
     """The lines of the curves. PANs off and on share a colour: off is solid, and each PAN has its own dashes."""
-    result = []
+    result: list[dict[str, Any]] = []
     for _, group in runs[runs["curve"].notna()].groupby(by, sort=False):
         first = group.iloc[0]
         pans = runs["pan"][(runs["base"] == first["base"]) & (runs["pan"] != "off")].unique().tolist()
@@ -134,8 +134,8 @@ def curve(folder: Path) -> dict[str, np.ndarray]:
 
 
 def pack(columns: dict[str, np.ndarray]) -> str | None:
-    """JSON in five digits, compressed, so that a page has room for all rounds."""
-    values = {name: ",".join(map("{:.5g}".format, column.tolist())) for name, column in columns.items()}
+    """JSON in four digits, compressed, so that a page has room for all rounds."""
+    values = {name: ",".join(map("{:.4g}".format, column.tolist())) for name, column in columns.items()}
     text = ",".join(f'"{name}":[{re.sub("nan|-?inf", "null", numbers)}]' for name, numbers in values.items())
     return compress(f"{{{text}}}") if columns else None
 
@@ -157,9 +157,9 @@ def partition(folder: Path) -> str | None:
     size, sums = shown[client, label].tolist(), shown.sum(axis=1)
     colours = [COLOURS[i % len(COLOURS)] for i in label]
     trace = {
-        **{"mode": "markers", "x": client.tolist(), "y": label.tolist(), "customdata": size},
+        **{"mode": "markers", "x": client.tolist(), "y": label.tolist()},
         "marker": {"size": size, "sizemode": "area", "sizeref": int(shown.max()) / 128, "sizemin": 1, "color": colours},
-        "hovertemplate": "client %{x}, label %{y}: %{customdata} samples<extra></extra>",
+        "hovertemplate": "client %{x}, label %{y}: %{marker.size} samples<extra></extra>",
     }
     clients = f"the first {CLIENTS} of {len(samples)} clients" if len(samples) > CLIENTS else f"{len(samples)} clients"
     remark = f"{clients}, {sums.min()} to {sums.max()} samples; largest dot: {shown.max()} samples."

@@ -87,7 +87,7 @@ def differing(runs: pd.DataFrame, *without: str) -> list[str]:
 
 
 def show(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, Real) and not isinstance(value, bool) else str(value)
+    return str(value) if isinstance(value, bool) or not isinstance(value, Real) else f"{value:g}"
 
 
 def belongs(name: str, groups: Iterable[str]) -> bool:
@@ -193,7 +193,8 @@ def _pan_label(pan: dict[str, Any]) -> str:
 
 def _versions(status: dict[str, Any]) -> str:
     """Versions of the package and of torch that the run was made with."""
-    versions = status.get("versions") if isinstance(status.get("versions"), dict) else {}
+    recorded = status.get("versions")
+    versions = recorded if isinstance(recorded, dict) else {}
     git = str(status.get("git") or "")
     commit = f" ({git[:7]}{'+changes' if git.endswith('+changes') else ''})" if git else ""
     return f"fedpan_exp {versions.get('fedpan_exp', '?')}{commit}, torch {versions.get('torch', '?')}"

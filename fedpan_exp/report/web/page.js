@@ -56,7 +56,7 @@ function tracesOf(line, columns, x, y, every) {
   const at = [...rounds.keys()].filter((k) => (k % every === 0 || k === rounds.length - 1) && columns.every((each) => each[y][k] !== null));
   const heights = at.map((k) => columns.map((each) => each[y][k] * (y.endsWith("acc") ? 100 : 1)));
   const [xs, ys] = [at.map((k) => mean(columns.map((each) => each[x][k]))), heights.map((each) => mean(each))];
-  const curve = { ...common, mode: "lines+markers", x: xs, y: ys, customdata: at.map((k) => rounds[k]), hovertemplate: "%{y:.5~g} (round %{customdata})" };
+  const curve = { ...common, mode: "lines+markers", x: xs, y: ys, customdata: at.map((k) => rounds[k]), hovertemplate: "%{y:.4~g} (round %{customdata})" };
   if (columns.length < 2) return [curve];
   const [upper, lower] = [1, -1].map((sign) => heights.map((each) => mean(each) + sign * deviation(each)));
   const outline = { x: [...xs, ...xs.toReversed()], y: [...upper, ...lower.reverse()], mode: "lines", line: { width: 0 }, fill: "toself", fillcolor: `${line.style.line.color}26` };
@@ -73,7 +73,7 @@ function moveByKey(event) {
   const pointNumber = (curves.point = Math.max(0, Math.min(curves.point + right, trace.x.length - 1)));
   Plotly.Fx.hover(event.currentTarget, [{ curveNumber, pointNumber }]);
   const { label } = lines().find((line) => line.name === trace.meta);
-  first("#curves [role=status]").textContent = `${+trace.y[pointNumber].toPrecision(5)} in round ${trace.customdata[pointNumber]}: ${label}`;
+  first("#curves [role=status]").textContent = `${+trace.y[pointNumber].toPrecision(4)} in round ${trace.customdata[pointNumber]}: ${label}`;
 }
 
 // Heat map over two settings. A star marks a mean over runs that differ in more than the seed.
