@@ -3,8 +3,7 @@
 // inserted as text: by textContent, or escaped in Plotly's labels, which interpret some tags.
 const data = JSON.parse(document.getElementById("data").textContent);
 const FACETS = ["study", "algorithm", "dataset", "pan", "status"];
-const FIRST_SHOWN = 8; // lines
-const POINTS = 16000; // of all lines together, unless all rounds are asked for
+const [FIRST_SHOWN, POINTS] = [8, 16000]; // lines; points of all lines together, unless all rounds are asked for
 const all = (selector) => [...document.querySelectorAll(selector)];
 const first = (selector) => document.querySelector(selector);
 const chosen = (name) => first(`select[name=${name}]`).value;
@@ -72,8 +71,8 @@ function moveByKey(event) {
   const [curveNumber, trace] = visible[curves.line];
   const pointNumber = (curves.point = Math.max(0, Math.min(curves.point + right, trace.x.length - 1)));
   Plotly.Fx.hover(event.currentTarget, [{ curveNumber, pointNumber }]);
-  const { label } = lines().find((line) => line.name === trace.meta);
-  first("#curves [role=status]").textContent = `${+trace.y[pointNumber].toPrecision(4)} in round ${trace.customdata[pointNumber]}: ${label}`;
+  const line = lines().find((each) => each.name === trace.meta);
+  first("#curves [role=status]").textContent = `${+trace.y[pointNumber].toPrecision(4)} in round ${trace.customdata[pointNumber]}: ${line.label}`;
 }
 
 // Heat map over two settings. A star marks a mean over runs that differ in more than the seed.
@@ -107,10 +106,10 @@ function compare() {
   const runs = state.getAll("compare").map((name) => data.runs.find((run) => run.name === name)).filter(Boolean).slice(-2);
   all("#runs input").forEach((box) => { box.checked = runs.includes(data.runs[box.name]); });
   const differing = Object.keys(data.settings).filter((name) => new Set(runs.map((run) => setting(name, run))).size > 1);
-  const rows = { setting: (run) => run.name, "last five (%)": (run) => (run.value === null ? "–" : (100 * run.value).toFixed(2)) };
-  for (const name of differing) rows[name] = (run) => setting(name, run);
+  const accuracy = (run) => (run.value === null ? "–" : (100 * run.value).toFixed(2));
+  const rows = [["setting", (run) => run.name], ["last five (%)", accuracy], ...differing.map((name) => [name, (run) => setting(name, run)])];
   const table = document.createElement("table");
-  for (const [name, textOf] of Object.entries(rows)) { const row = table.insertRow(); for (const text of [name, ...runs.map(textOf)]) row.insertCell().textContent = text; }
+  for (const [name, textOf] of rows) [name, ...runs.map(textOf)].reduce((row, text) => (row.insertCell().append(text), row), table.insertRow());
   first("#compare").replaceChildren(...(runs.length < 2 ? [] : [table, "All other settings are equal."]));
 }
 
@@ -130,16 +129,17 @@ function sortRuns({ currentTarget: { parentElement: head } }) {
   body.append(...[...body.rows].sort((a, b) => (down ? -1 : 1) * key(a).localeCompare(key(b), undefined, { numeric: true })));
 }
 
-const toggle = (name, value) => { state[state.has(name, value) ? "delete" : "append"](name, value); curves.shown = null; update(); };
+const toggle = (name, value) => { state[state.has(name, value) ? "delete" : "append"](name, value); update(); };
 const onClick = (selector, act) => all(selector).forEach((element) => { element.onclick = act; });
-onClick("[data-facet]", ({ currentTarget: { dataset } }) => toggle(dataset.facet, dataset.value));
+onClick("[data-facet]", ({ currentTarget: { dataset } }) => { curves.shown = null; toggle(dataset.facet, dataset.value); });
 onClick("#runs input", ({ currentTarget: box }) => toggle("compare", data.runs[box.name].name));
 onClick("#runs th button", sortRuns);
-onClick("#clear", (event) => { event.preventDefault(); FACETS.forEach((facet) => state.delete(facet)); update(); }); // in a summary, which would close
+onClick("#clear", (event) => { event.preventDefault(); curves.shown = null; FACETS.forEach((facet) => state.delete(facet)); update(); }); // in a summary, which would close
 onClick("#all", () => show(lines().map((line) => line.name)));
 onClick("#none", () => show([]));
 onClick(".command button", ({ currentTarget: button }) => { getSelection().selectAllChildren(button.previousSibling); document.execCommand("copy"); button.textContent = "Copied"; });
-all("select").forEach((select) => { select.value = state.get(select.name) ?? select.value; select.onchange = () => { state.set(select.name, select.value); update(); }; });
+all("select").forEach((select) => { select.onchange = () => { state.set(select.name, select.value); update(); }; });
+all("option").forEach((option) => { option.selected ||= option.value === state.get(option.parentElement.name); });
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const themeOf = () => state.get("theme") ?? (dark.matches ? "dark" : "light");
