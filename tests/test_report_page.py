@@ -241,6 +241,13 @@ def test_buttons_by_keyboard_and_export(driver):
     assert console_messages(driver) == []
 
 
+def test_a_wrong_url_is_ignored(driver, page):
+    driver.get(f"{page.as_uri()}?x=miles&by=year&partition=99&compare=nothing&theme=light")
+    wait_until(lambda: len(lines(driver)) == 8)
+    assert visible_rows(driver) == 37
+    assert console_messages(driver) == []
+
+
 @pytest.mark.parametrize(("width", "dark"), [(390, True), (1280, True)])
 def test_it_fits_a_phone_and_follows_the_systems_theme(page, width, dark):
     with browser(width, 844, dark) as driver:
