@@ -18,7 +18,7 @@ from benchmarks.rounds import against_floor
 from benchmarks.side_by_side import IN_TURN, SIDE_BY_SIDE, sweep
 from fedpan_exp import config
 from fedpan_exp.algorithms import ALGORITHMS
-from fedpan_exp.studies import STUDIES
+from fedpan_exp.studies import load_studies
 from fedpan_exp.system.console import console
 
 VGG9 = ("dataset=cifar10", "model=vgg9", "fl_scene.R=0.02", "fl_scene.E=1")
@@ -121,7 +121,7 @@ PARTS = {
 chosen = sys.argv[1:] or list(PARTS)
 if strange := set(chosen) - PARTS.keys():
     sys.exit(f"benchmarks: parts must be of {', '.join(PARTS)}, got {', '.join(sorted(strange))}")
-config.register(STUDIES)
+config.register(load_studies())
 console.print(f"torch {torch.__version__}, {torch.get_num_threads()} threads\n")
 for name in chosen:
     PARTS[name]()

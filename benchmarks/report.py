@@ -18,7 +18,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from fedpan_exp import config
-from fedpan_exp.studies import STUDIES
+from fedpan_exp.studies import load_studies
 from fedpan_exp.system.console import console
 from fedpan_exp.system.paths import CONF
 from fedpan_exp.tracking.identity import run_name
@@ -78,7 +78,7 @@ def make_run(folder: Path, settings: dict[str, Any], generator: np.random.Genera
 
 
 def main() -> None:
-    config.register(STUDIES)
+    config.register(load_studies())
     with tempfile.TemporaryDirectory() as folder:
         runs = Path(folder) / "runs"
         names = make_runs(runs)

@@ -45,11 +45,11 @@ def compose_and_run(args: list[str]) -> None:
     from fedpan_exp import config  # imported late so that Ctrl-C while torch is imported also ends in one line
     from fedpan_exp.config.hydra_errors import HYDRA_ERRORS, NOTHING_CHOSEN, one_line
     from fedpan_exp.federation import torchrun
-    from fedpan_exp.studies import STUDIES
+    from fedpan_exp.studies import load_studies
     from fedpan_exp.sweeping.grids import expand
     from fedpan_exp.system.console import console, error_console
 
-    config.register(STUDIES)
+    config.register(load_studies())
     if torchrun.is_launched():
         torchrun.connect()
         console.quiet = error_console.quiet = torchrun.rank() > 0

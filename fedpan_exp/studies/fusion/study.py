@@ -10,7 +10,7 @@ from fedpan_exp.alignment.matching import assign, distances, match_weights
 from fedpan_exp.alignment.permutation_spec import permute
 from fedpan_exp.config import Experiment
 from fedpan_exp.models import POSITIONS, activations
-from fedpan_exp.studies.centralized import (
+from fedpan_exp.studies.shared.centralized import (
     CentralizedSetup,
     CentralizedStudy,
     lock_run,

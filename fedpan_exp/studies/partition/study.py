@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedpan_exp.config import Experiment
-from fedpan_exp.studies.setup import load_and_split, write_partition, write_users
+from fedpan_exp.studies.shared.setup import load_and_split, write_partition, write_users
 from fedpan_exp.studies.study import Study
 from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import Record

@@ -9,8 +9,8 @@ import torch
 from fedpan_exp.config import Experiment
 from fedpan_exp.models import check_layers
 from fedpan_exp.probes.activation_probe import ActivationProbe
-from fedpan_exp.studies.federate import Federate, run_federated
-from fedpan_exp.studies.setup import FederatedSetup, set_up
+from fedpan_exp.studies.federate.study import Federate, run_federated
+from fedpan_exp.studies.shared.setup import FederatedSetup, set_up
 from fedpan_exp.system.console import print_status
 from fedpan_exp.system.errors import Diverged, require
 from fedpan_exp.system.rng import rng

@@ -13,7 +13,7 @@ from fedpan_exp.alignment.shuffle import sample_permutations
 from fedpan_exp.alignment.shuffle_error import shuffle_error
 from fedpan_exp.config import Experiment
 from fedpan_exp.models import ENCODINGS, Pan, authors_init, he_init
-from fedpan_exp.studies.repeats import mean_and_deviation
+from fedpan_exp.studies.shared.repeats import mean_and_deviation
 from fedpan_exp.studies.study import Study
 from fedpan_exp.system.console import print_status, progress_bar
 from fedpan_exp.system.errors import require, require_choice, require_each

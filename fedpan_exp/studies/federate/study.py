@@ -7,7 +7,7 @@ from fedpan_exp.algorithms import ServerState
 from fedpan_exp.config import Experiment
 from fedpan_exp.federation import Checkpoints, ClientStates, count_ranks, federate, make_executor
 from fedpan_exp.probes import PROBES, make_probes, measure
-from fedpan_exp.studies.setup import FederatedSetup, accuracies, make_task, set_up, write_partition, write_users
+from fedpan_exp.studies.shared.setup import FederatedSetup, accuracies, make_task, set_up, write_partition, write_users
 from fedpan_exp.studies.study import Study
 from fedpan_exp.system.console import print_status, progress_bar
 from fedpan_exp.system.signals import Interrupted, StopRequest

@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 from fedpan_exp.alignment.kept_ratio import accumulated_permutation, kept_ratio
 from fedpan_exp.alignment.shuffle import sample_permutation
 from fedpan_exp.config import Experiment
-from fedpan_exp.studies.repeats import mean_and_deviation
+from fedpan_exp.studies.shared.repeats import mean_and_deviation
 from fedpan_exp.studies.study import Study
 from fedpan_exp.system.atomic_io import write_json
 from fedpan_exp.system.console import progress_bar

@@ -8,8 +8,8 @@ from fedpan_exp.alignment.kept_ratio import kept_ratio
 from fedpan_exp.alignment.matching import match_weights
 from fedpan_exp.models import POSITIONS
 from fedpan_exp.probes.activation_probe import ActivationProbe
-from fedpan_exp.studies.comparison import Comparison
-from fedpan_exp.studies.setup import FederatedSetup
+from fedpan_exp.studies.shared.comparison import Comparison
+from fedpan_exp.studies.shared.setup import FederatedSetup
 from fedpan_exp.system.atomic_io import write_json
 from fedpan_exp.system.errors import ConfigError, require_choice
 from fedpan_exp.system.rng import rng

@@ -6,8 +6,8 @@ from safetensors.torch import save_file
 
 from fedpan_exp.alignment.preference import same_class_ratio
 from fedpan_exp.probes.activation_probe import ActivationProbe
-from fedpan_exp.studies.comparison import Comparison
-from fedpan_exp.studies.setup import FederatedSetup
+from fedpan_exp.studies.shared.comparison import Comparison
+from fedpan_exp.studies.shared.setup import FederatedSetup
 from fedpan_exp.system.atomic_io import atomic_write
 from fedpan_exp.tracking.record import Record
 from fedpan_exp.training import FlatParameters

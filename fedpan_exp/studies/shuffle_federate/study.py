@@ -10,8 +10,8 @@ from fedpan_exp.alignment.permutation_spec import permute
 from fedpan_exp.alignment.shuffle import sample_permutations
 from fedpan_exp.config import Experiment
 from fedpan_exp.data import Batch, Clients
-from fedpan_exp.studies.federate import Federate, run_federated
-from fedpan_exp.studies.setup import set_up
+from fedpan_exp.studies.federate.study import Federate, run_federated
+from fedpan_exp.studies.shared.setup import set_up
 from fedpan_exp.system.errors import require
 from fedpan_exp.system.rng import rng
 from fedpan_exp.system.signals import StopRequest

@@ -4,14 +4,14 @@ import time
 from dataclasses import dataclass
 
 from fedpan_exp.config import Experiment
-from fedpan_exp.studies.centralized import (
+from fedpan_exp.studies.shared.centralized import (
     CentralizedStudy,
     checkpoint_path,
     lock_run,
     set_up_centralized,
     train_network,
 )
-from fedpan_exp.studies.setup import accuracies
+from fedpan_exp.studies.shared.setup import accuracies
 from fedpan_exp.system.console import warn
 from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import Record

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from fedpan_exp.config import Experiment
-from fedpan_exp.studies.federate import Federate
+from fedpan_exp.studies.federate.study import Federate
 from fedpan_exp.system.errors import require
 
 

@@ -10,9 +10,9 @@ from fedpan_exp.alignment.permutation_spec import permute
 from fedpan_exp.alignment.shuffle import sample_permutations
 from fedpan_exp.alignment.shuffle_error import shuffle_error
 from fedpan_exp.config import Experiment
-from fedpan_exp.studies.centralized import CentralizedStudy, lock_run, set_up_centralized, train_network
-from fedpan_exp.studies.repeats import mean_and_deviation
-from fedpan_exp.studies.weights import load_run_weights
+from fedpan_exp.studies.shared.centralized import CentralizedStudy, lock_run, set_up_centralized, train_network
+from fedpan_exp.studies.shared.repeats import mean_and_deviation
+from fedpan_exp.studies.shared.weights import load_run_weights
 from fedpan_exp.system.console import print_status, progress_bar
 from fedpan_exp.system.errors import require
 from fedpan_exp.system.rng import rng

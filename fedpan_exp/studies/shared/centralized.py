@@ -13,7 +13,7 @@ from torch import Tensor
 from fedpan_exp.config import Experiment
 from fedpan_exp.data import Clients, ImageTensors
 from fedpan_exp.models import Network, authors_init
-from fedpan_exp.studies.setup import describe_network, load, make_trainer
+from fedpan_exp.studies.shared.setup import describe_network, load, make_trainer
 from fedpan_exp.studies.study import Study
 from fedpan_exp.system.console import ProgressBar, console, print_status, warn
 from fedpan_exp.system.errors import require, require_choice
