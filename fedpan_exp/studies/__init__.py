@@ -27,7 +27,9 @@ def load_studies() -> dict[str, type["Study"]]:
 
 
 def _named(module: ModuleType, name: str) -> type["Study"]:
-    classes = [value for value in vars(module).values() if isinstance(value, type) and getattr(value, "name", "") == name]
+    classes = [
+        value for value in vars(module).values() if isinstance(value, type) and getattr(value, "name", "") == name
+    ]
     if len(classes) != 1:
         raise UserError(f'{module.__file__} must have one study with name: str = "{name}", got {len(classes)}')
     return classes[0]

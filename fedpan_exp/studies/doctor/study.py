@@ -1,7 +1,7 @@
 """Does the position encoding have an effect in each layer? A table of its values per layer, with advice."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from rich.table import Table
 
@@ -29,7 +29,7 @@ MAX_A = {"add": 0.25, "mul": 0.75}  # the largest in the paper; training may fai
 class Doctor(Study):
     name: str = "doctor"
     # Encodings depend neither on training nor on randomness.
-    irrelevant: ClassVar[tuple[str, ...]] = ("algorithm", "fl_scene", "training", "fabric", "eval_every", "seed")
+    irrelevant = ("algorithm", "fl_scene", "training", "fabric", "eval_every", "seed")
 
     def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
         layers = encodings(experiment.build(experiment.pan))

@@ -1,7 +1,6 @@
 """What fraction of neurons keeps its position? After one shuffle (P_sf), and after local training (N_sf)."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from torch import Generator, Tensor
 
@@ -29,16 +28,7 @@ class KeptRatio(Study):
     steps: int = 100
     repeats: int = 1000
     # Neither a network nor data is needed, only the seed.
-    irrelevant: ClassVar[tuple[str, ...]] = (
-        "dataset",
-        "model",
-        "pan",
-        "algorithm",
-        "fl_scene",
-        "training",
-        "fabric",
-        "eval_every",
-    )
+    irrelevant = ("dataset", "model", "pan", "algorithm", "fl_scene", "training", "fabric", "eval_every")
 
     def __post_init__(self) -> None:
         require(self.neurons >= 2, "study.neurons", "at least 2", self.neurons)

@@ -8,13 +8,12 @@ from fedpan_exp.alignment.kept_ratio import kept_ratio
 from fedpan_exp.alignment.matching import match_weights
 from fedpan_exp.models import POSITIONS
 from fedpan_exp.probes.activation_probe import ActivationProbe
-from fedpan_exp.studies.shared.comparison import Comparison
+from fedpan_exp.studies.shared.comparison import Comparison, Models
 from fedpan_exp.studies.shared.setup import FederatedSetup
 from fedpan_exp.system.atomic_io import write_json
 from fedpan_exp.system.errors import ConfigError, require_choice
 from fedpan_exp.system.rng import rng
 from fedpan_exp.tracking.record import Record
-from fedpan_exp.training import FlatParameters
 
 
 @dataclass
@@ -31,31 +30,21 @@ class Matching(Comparison):
             raise ConfigError("study.layers must be hidden layers with study.by=weights, got head")
 
     def compare(
-        self,
-        global_model: FlatParameters,
-        local_model: FlatParameters,
-        probe: ActivationProbe,
-        setup: FederatedSetup,
-        record: Record,
+        self, models: Models, probe: ActivationProbe, setup: FederatedSetup, record: Record
     ) -> dict[str, float]:
         if self.by == "weights":
-            permutations = match_by_weights(global_model, local_model, setup)
+            permutations = match_by_weights(models, setup)
         else:
-            ours, theirs = (probe.activations(model, self.positions) for model in (global_model, local_model))
-            permutations = probe.match(ours, theirs)
+            permutations = probe.match(*(probe.activations(model, self.positions) for model in models))
         assignments = {layer: permutations[layer].tolist() for layer in probe.layers}
         write_json(record.folder / "matching.json", assignments)
         return {layer: kept_ratio(permutations[layer]) for layer in assignments}
 
 
-def match_by_weights(
-    global_model: FlatParameters, local_model: FlatParameters, setup: FederatedSetup
-) -> dict[str, Tensor]:
-    net = setup.trainer.net
-
-    def state_of(model: FlatParameters) -> dict[str, Tensor]:
+def match_by_weights(models: Models, setup: FederatedSetup) -> dict[str, Tensor]:
+    net, states = setup.trainer.net, []
+    for model in models:
         net.load(*model)
-        return {name: tensor.clone() for name, tensor in net.net.state_dict().items()}
-
-    generator = rng(setup.clients.seed, "matching")
-    return match_weights(state_of(global_model), state_of(local_model), net.net.permutation_spec, generator)
+        states.append({name: tensor.clone() for name, tensor in net.net.state_dict().items()})
+    ours, theirs = states
+    return match_weights(ours, theirs, net.net.permutation_spec, rng(setup.clients.seed, "matching"))

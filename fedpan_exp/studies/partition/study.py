@@ -1,7 +1,6 @@
 """How is the data distributed over clients? Writes the label counts per client as a table and a plot."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from fedpan_exp.config import Experiment
 from fedpan_exp.studies.shared.setup import load_and_split, write_partition, write_users
@@ -14,15 +13,7 @@ from fedpan_exp.tracking.record import Record
 class Partition(Study):
     name: str = "partition"
     # These do not affect the split.
-    irrelevant: ClassVar[tuple[str, ...]] = (
-        "model",
-        "pan",
-        "algorithm",
-        "training",
-        "eval_every",
-        "probes",
-        "probe_every",
-    )
+    irrelevant = ("model", "pan", "algorithm", "training", "eval_every", "probes", "probe_every")
 
     def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
         data, split = load_and_split(experiment)

@@ -6,11 +6,10 @@ from safetensors.torch import save_file
 
 from fedpan_exp.alignment.preference import same_class_ratio
 from fedpan_exp.probes.activation_probe import ActivationProbe
-from fedpan_exp.studies.shared.comparison import Comparison
+from fedpan_exp.studies.shared.comparison import Comparison, Models
 from fedpan_exp.studies.shared.setup import FederatedSetup
 from fedpan_exp.system.atomic_io import atomic_write
 from fedpan_exp.tracking.record import Record
-from fedpan_exp.training import FlatParameters
 
 
 @dataclass
@@ -18,14 +17,9 @@ class Preference(Comparison):
     name: str = "preference"
 
     def compare(
-        self,
-        global_model: FlatParameters,
-        local_model: FlatParameters,
-        probe: ActivationProbe,
-        setup: FederatedSetup,
-        record: Record,
+        self, models: Models, probe: ActivationProbe, setup: FederatedSetup, record: Record
     ) -> dict[str, float]:
-        ours, theirs = probe.preferences(global_model), probe.preferences(local_model)
+        ours, theirs = (probe.preferences(model) for model in models)
         vectors = {f"global/{layer}": vector.cpu().contiguous() for layer, vector in ours.items()}
         vectors |= {f"local/{layer}": vector.cpu().contiguous() for layer, vector in theirs.items()}
         atomic_write(record.folder / "preference.safetensors", lambda path: save_file(vectors, path))

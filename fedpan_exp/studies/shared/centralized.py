@@ -5,7 +5,6 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -42,7 +41,7 @@ class CentralizedStudy(Study):
     optimizer: str = "sgd"
     lr: float | None = None  # null: training.lr with sgd, the paper's 3e-4 with adam
     B: int = 64
-    irrelevant: ClassVar[tuple[str, ...]] = ("algorithm", "fl_scene", "eval_every")
+    irrelevant = ("algorithm", "fl_scene", "eval_every")
 
     def __post_init__(self) -> None:
         require(self.epochs >= 1, "study.epochs", "at least 1", self.epochs)

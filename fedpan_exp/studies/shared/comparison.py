@@ -3,6 +3,7 @@
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 
@@ -17,6 +18,11 @@ from fedpan_exp.system.rng import rng
 from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import Record
 from fedpan_exp.training import FlatParameters, classification_loss
+
+
+class Models(NamedTuple):
+    global_model: FlatParameters
+    local_model: FlatParameters
 
 
 @dataclass
@@ -47,17 +53,12 @@ class Comparison(Federate):
         local_model = finetune_client(experiment, setup, global_model, self.E, stop)
         layers = self.layers or list(setup.trainer.net.net.activation_modules)
         probe = ActivationProbe(setup.trainer, setup.test, self.samples, experiment.seed, layers)
-        ratios = self.compare(global_model, local_model, probe, setup, record)
+        ratios = self.compare(Models(global_model, local_model), probe, setup, record)
         record.write_summary(summary | {f"summary/{self.name}/{layer}": ratio for layer, ratio in ratios.items()})
 
     @abstractmethod
     def compare(
-        self,
-        global_model: FlatParameters,
-        local_model: FlatParameters,
-        probe: ActivationProbe,
-        setup: FederatedSetup,
-        record: Record,
+        self, models: Models, probe: ActivationProbe, setup: FederatedSetup, record: Record
     ) -> dict[str, float]:
         """Write the results to the run folder; return layer -> the fraction of neurons that agree."""
 

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,7 +36,7 @@ class ShuffleError(Study):
     repeats: int = 5
     initialisation: str = "he"
     # PANs are set by the study itself.
-    irrelevant: ClassVar[tuple[str, ...]] = ("pan", "algorithm", "fl_scene", "training", "fabric", "eval_every")
+    irrelevant = ("pan", "algorithm", "fl_scene", "training", "fabric", "eval_every")
 
     def __post_init__(self) -> None:
         require_each("study.modes", self.modes, "add or mul", lambda mode: mode in ("add", "mul"))
