@@ -131,7 +131,7 @@ def run(cfg: "DictConfig", args: list[str]) -> float | None:
     from fedpan_exp import config
     from fedpan_exp.config.choices import find_choices
     from fedpan_exp.federation import torchrun
-    from fedpan_exp.report.run_plots import draw
+    from fedpan_exp.report.collect import draw_run
     from fedpan_exp.tracking.record import Record
 
     hydra = HydraConfig.get()
@@ -144,7 +144,7 @@ def run(cfg: "DictConfig", args: list[str]) -> float | None:
             run_worker(experiment, settings)
             return None
         identity = config.identify(experiment, settings)
-        record = Record(settings, identity, experiment.logger, hydra.overrides.task, draw)
+        record = Record(settings, identity, experiment.logger, hydra.overrides.task, draw_run)
         choices = find_choices(cfg, hydra, args)
         if hydra.mode == RunMode.RUN:
             return run_study(experiment, record, choices)

@@ -2,9 +2,7 @@
 
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from pkgutil import iter_modules
 from types import ModuleType
 
 from fedpan_exp.report.claims import PaperFigure
@@ -17,9 +15,7 @@ DEFAULT = "federate"  # the study whose `unlisted_figure` draws sweeps that are 
 @cache
 def figure_modules() -> dict[str, ModuleType]:
     """By study. Neither the studies themselves nor torch are imported."""
-    studies = [module.name for module in iter_modules(import_module(STUDIES).__path__) if module.ispkg]
-    names = {study: f"{STUDIES}.{study}.figure" for study in studies}
-    return {study: import_module(name) for study, name in names.items() if find_spec(name)}
+    return import_module(STUDIES).load_modules("figure")
 
 
 def paper_figures() -> list[PaperFigure]:

@@ -2,22 +2,24 @@
 
 from collections import Counter
 
-from fedpan_exp.report.plots.figure_result import FigureResult, grid, legend_below
-from fedpan_exp.report.plots.lines import draw_pans, measured
-from fedpan_exp.report.runs import Run
+import pandas as pd
+
+from fedpan_exp.report.figure_result import FigureResult, grid, legend_below
+from fedpan_exp.report.frame import key
 from fedpan_exp.report.statistics import best_pan
 from fedpan_exp.report.style import GREEN, OFF, ON
 from fedpan_exp.report.sweeps import Sweep
-from fedpan_exp.report.tables import MeanStd, Table, Value
+from fedpan_exp.report.tables import MeanStd, table
+from fedpan_exp.studies.federate.lines import PAN_COLUMNS, draw_pans, trained_runs
 
 
 def draw(sweep: Sweep) -> FigureResult:
-    runs = measured(sweep.runs)
+    runs = trained_runs(sweep.runs)
     figure, axes = grid(1, 2, 4.0, 3.0)
     left, right = axes.flat
-    findings: dict[str, MeanStd | str] = {}
-    rows: list[list[Value]] = draw_pans(left, runs, "pan.A", ("pan.A",), str(runs[0].setting("dataset")), findings)
-    left.set_title(str(runs[0].setting("dataset")), fontsize=9)
+    dataset = runs["dataset"].iloc[0]
+    rows, findings = draw_pans(left, runs, "pan.A", ("pan.A",), dataset)
+    left.set_title(dataset, fontsize=9)
     legend_below(figure, left)
 
     best = winners(sweep.all_runs)
@@ -33,19 +35,14 @@ def draw(sweep: Sweep) -> FigureResult:
     ]
     if total:
         findings["off best"] = MeanStd(percentages.get("off", 0.0), n=total, digits=0)
-    table = Table(["panel", "PAN", "setting", "accuracy (%)", "on - off (points)", "pairs"], rows)
-    return FigureResult(
-        figure, table, findings, [f"right: over the {total} settings that were run with PANs off and on"]
-    )
+    footnotes = [f"right: over the {total} settings that were run with PANs off and on"]
+    return FigureResult(figure, table(PAN_COLUMNS, rows), findings, footnotes)
 
 
-def winners(runs: tuple[Run, ...]) -> Counter[str]:
+def winners(runs: pd.DataFrame) -> Counter[str]:
     """How often each PAN, or off, is best: by the mean of the last five over the seeds that all of a setting share."""
-    settings: dict[str, list[Run]] = {}
-    for run in runs:
-        if run.setting("study") == "federate":
-            settings.setdefault(run.key("pan", "seed"), []).append(run)
-    candidates = [best_pan(group) for group in settings.values()]
+    federated = runs[runs["study"] == "federate"]
+    candidates = [best_pan(group) for _, group in federated.groupby(key(federated, "pan", "seed"), sort=False)]
     return Counter(
         candidate.pan if candidate.on.mean > candidate.off.mean else "off"
         for candidate in candidates
