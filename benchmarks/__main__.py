@@ -17,7 +17,7 @@ from benchmarks.rounds import against_floor
 from benchmarks.tracking_cost import tracking_cost
 from fedpan_exp import config
 from fedpan_exp.algorithms import ALGORITHMS
-from fedpan_exp.studies import STUDIES
+from fedpan_exp.studies import load_studies
 from fedpan_exp.system.console import console
 
 VGG9 = ("dataset=cifar10", "model=vgg9", "fl_scene.R=0.02", "fl_scene.E=1")
@@ -121,7 +121,7 @@ PARTS = {
 selected = sys.argv[1:] or list(PARTS)
 if unknown := set(selected) - PARTS.keys():
     sys.exit(f"benchmarks: parts must be among {', '.join(PARTS)}, got {', '.join(sorted(unknown))}")
-config.register(STUDIES)
+config.register(load_studies())
 console.print(f"torch {torch.__version__}, {torch.get_num_threads()} threads\n")
 for part in selected:
     PARTS[part]()

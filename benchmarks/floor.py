@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from fedpan_exp import config
 from fedpan_exp.config import Experiment
 from fedpan_exp.data import ImageTensors, ImageTransform, split
-from fedpan_exp.studies import STUDIES
+from fedpan_exp.studies import load_studies
 
 
 class Floor:
@@ -97,7 +97,7 @@ class FloorProcess:
 
 
 def _serve(pipe: Connection, overrides: tuple[str, ...]) -> None:
-    config.register(STUDIES)
+    config.register(load_studies())
     setting = config.experiment(*overrides)
     scene, training = setting.fl_scene, setting.training
     floor, test_images = make_floor(setting, setting.network())

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fedpan_exp import config
 from fedpan_exp.data import Clients
 from fedpan_exp.federation import federate
-from fedpan_exp.studies.setup import make_task, set_up
+from fedpan_exp.studies.shared.setup import make_task, set_up
 from fedpan_exp.system.console import quietly
 
 MANY, FEW, COHORT_SIZE = 10_000, 100, 10

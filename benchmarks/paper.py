@@ -7,10 +7,10 @@ from math import ceil
 from benchmarks.workload import Workload, workload_of
 from fedpan_exp import config
 from fedpan_exp.config import Experiment
-from fedpan_exp.studies import STUDIES
-from fedpan_exp.studies.centralized import CentralizedStudy
-from fedpan_exp.studies.federate import Federate
-from fedpan_exp.studies.fusion import Fusion
+from fedpan_exp.studies import load_studies
+from fedpan_exp.studies.federate.study import Federate
+from fedpan_exp.studies.fusion.study import Fusion
+from fedpan_exp.studies.shared.centralized import CentralizedStudy
 from fedpan_exp.sweeping.grids import expand
 from fedpan_exp.sweeping.jobs import Job, read_jobs
 from fedpan_exp.system.console import console, quietly
@@ -90,7 +90,7 @@ def show(name: str, cost: Cost) -> None:
 
 
 def main() -> None:
-    config.register(STUDIES)
+    config.register(load_studies())
     runs: dict[str, Job] = {}  # by name: figures share some
     figure: list[Job] = []
     for path in sorted(SWEEPS.glob("*.yaml")):

@@ -10,7 +10,7 @@ import torch
 from benchmarks.floor import FloorProcess
 from fedpan_exp import config
 from fedpan_exp.federation import Round, federate, make_executor
-from fedpan_exp.studies.setup import make_task, set_up
+from fedpan_exp.studies.shared.setup import make_task, set_up
 from fedpan_exp.system.console import quietly
 
 

@@ -18,7 +18,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from fedpan_exp import config
-from fedpan_exp.studies import STUDIES
+from fedpan_exp.studies import load_studies
 from fedpan_exp.system.console import console
 from fedpan_exp.system.paths import CONF
 from fedpan_exp.tracking.identity import run_name
@@ -73,11 +73,12 @@ def make_run(folder: Path, settings: dict[str, Any], generator: np.random.Genera
     (folder / "status.json").write_text(json.dumps({"status": "done", "versions": {}, "seed": settings["seed"]}))
     counts = generator.multinomial(600, generator.dirichlet(np.full(10, 0.1)), 100)
     rows = [f"{k},600,{','.join(map(str, row))}" for k, row in enumerate(counts.tolist())]
-    (folder / "partition.csv").write_text("\n".join(["client,samples", *rows]) + "\n")
+    labels = ",".join(f"label_{label}" for label in range(10))
+    (folder / "partition.csv").write_text("\n".join([f"client,samples,{labels}", *rows]) + "\n")
 
 
 def main() -> None:
-    config.register(STUDIES)
+    config.register(load_studies())
     with tempfile.TemporaryDirectory() as folder:
         runs = Path(folder) / "runs"
         names = make_runs(runs)

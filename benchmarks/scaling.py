@@ -16,8 +16,8 @@ from scipy.optimize import nnls
 from benchmarks.workload import Workload, workload_of
 from fedpan_exp import config
 from fedpan_exp.federation import federate, make_executor
-from fedpan_exp.studies import STUDIES
-from fedpan_exp.studies.setup import make_task, set_up
+from fedpan_exp.studies import load_studies
+from fedpan_exp.studies.shared.setup import make_task, set_up
 from fedpan_exp.system.console import console, quietly
 
 CIFAR = ("dataset=cifar10", "fl_scene=cross_device")
@@ -115,7 +115,7 @@ def show(points: list[Point], model: Model) -> None:
 
 
 def main() -> None:
-    config.register(STUDIES)
+    config.register(load_studies())
     points = measure((1, os.cpu_count() or 1))
     show(points, Model.fit(points))
 

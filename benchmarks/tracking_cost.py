@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from fedpan_exp import config
 from fedpan_exp.federation import Checkpoints, ClientStates, federate, make_executor
-from fedpan_exp.studies.setup import make_task, set_up
+from fedpan_exp.studies.shared.setup import make_task, set_up
 from fedpan_exp.system.paths import CONF
 from fedpan_exp.tracking.record import CHECKPOINT, Record
 

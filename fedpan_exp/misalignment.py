@@ -13,7 +13,10 @@ import numpy as np
 from rich.table import Table
 
 from fedpan_exp.alignment.misalignment import Reading, misplaced_ratio, read
-from fedpan_exp.report.misalignment import Panel, draw
+from fedpan_exp.report.figure_result import grid
+from fedpan_exp.report.statistics import SeedStats
+from fedpan_exp.studies.shuffle_federate.figure import draw_cost
+from fedpan_exp.system.atomic_io import atomic_write
 from fedpan_exp.system.console import console, error_console
 from fedpan_exp.system.errors import UserError
 from fedpan_exp.system.rng import numpy_rng, rng
@@ -115,22 +118,14 @@ def scales(runs: Iterable[RunEntry]) -> list[Scale]:
 
 def show(scales: list[Scale], folder: Path) -> None:
     rows: list[tuple[str, ...]] = []
-    panels = []
-    for scale in scales:
-        misplaced = scale.misplaced()
-        unshuffled = {scale.alpha: scale.shuffled[0.0]} if 0.0 in scale.shuffled else {}
-        levels = [(f"alpha={alpha:g}", _mean(each)) for alpha, each in (unshuffled | scale.others).items()]
-        points = [
-            (N_sf, fraction, list(each.values()))
-            for (N_sf, each), fraction in zip(scale.shuffled.items(), misplaced, strict=True)
-        ]
-        panels.append(Panel(scale.title, points, levels))
+    misplaced = [scale.misplaced() for scale in scales]
+    for scale, fractions in zip(scales, misplaced, strict=True):
         for alpha in scale.others:
             seeds = scale.seeds(alpha)
             cells = ("no seed in common with the curve", "")
             if seeds:
-                reading = scale.read(misplaced, alpha)
-                cells = _fraction(reading.ratio, misplaced), _interval(reading, misplaced)
+                reading = scale.read(fractions, alpha)
+                cells = _fraction(reading.ratio, fractions), _interval(reading, fractions)
             rows.append((scale.title, f"{alpha:g}", f"{_mean(scale.others[alpha]):.2%}", *cells, str(len(seeds))))
     if console.is_terminal:
         table = Table(*COLUMNS, box=None, padding=(0, 2, 0, 0))
@@ -139,7 +134,24 @@ def show(scales: list[Scale], folder: Path) -> None:
         console.print(table)
     else:
         print("\n".join("\t".join(row) for row in (COLUMNS, *rows)))
-    console.print(f"\npicture: {draw(panels, folder / 'misalignment.png')}", markup=False)
+    console.print(f"\npicture: {draw(scales, misplaced, folder / 'misalignment.png')}", markup=False)
+
+
+def draw(scales: list[Scale], misplaced: list[list[float]], path: Path) -> Path:
+    """Accuracy against shuffles on i.i.d. data, non-i.i.d. runs as horizontal lines: the paper's sf-fl, bottom."""
+    figure, axes = grid(1, len(scales), 4.6, 4.2)
+    for panel, scale, fractions in zip(axes.flat, scales, misplaced, strict=True):
+        curve = {N_sf: SeedStats(tuple(each.values())) for N_sf, each in scale.shuffled.items()}
+        unshuffled = {scale.alpha: scale.shuffled[0.0]} if 0.0 in scale.shuffled else {}
+        levels = {alpha: SeedStats(tuple(each.values())) for alpha, each in (unshuffled | scale.others).items()}
+        draw_cost(panel, curve, levels)
+        panel.set_title(scale.title, fontsize=9)
+        above = panel.secondary_xaxis("top")
+        labels = [f"{100 * fraction:.1f}" for fraction in fractions]
+        above.set_xticks(list(curve), labels, fontsize=7, rotation=90)  # the first ones are close together
+        above.set_xlabel("misplaced neurons (%)", fontsize=8)
+    atomic_write(path, lambda temporary: figure.savefig(temporary, dpi=150))
+    return path
 
 
 def _mean(accuracies: BySeed) -> float:

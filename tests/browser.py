@@ -2,7 +2,8 @@
 
 import json
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -41,3 +42,11 @@ def requests(driver: Any) -> list[str]:
     """URLs of all requests of the page."""
     events = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
     return [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
+
+
+def wait_until(condition: Callable[[], Any], seconds: float = 10) -> None:
+    """Charts are drawn after a click, not within it."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "the page did not change as expected"
+        time.sleep(0.05)

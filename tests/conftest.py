@@ -14,14 +14,14 @@ from fedpan_exp.algorithms import FedAvg
 from fedpan_exp.data import Clients, ImageTensors, ImageTransform
 from fedpan_exp.federation import ClientStates, FederatedTask, Round, Scene, federate, make_executor
 from fedpan_exp.models import Network, authors_init
-from fedpan_exp.studies import STUDIES
+from fedpan_exp.studies import load_studies
 from fedpan_exp.system.rng import rng
 from fedpan_exp.training import Classifier, FabricSettings, LocalTrainer, Training
 
 torch.set_num_threads(1)  # several tests run in parallel, and each may start processes
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ.pop("FEDPAN_DATA", None)
-config.register(STUDIES)
+config.register(load_studies())
 
 
 experiment = config.experiment

@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from safetensors.numpy import save_file
 
 from fedpan_exp import config
-from fedpan_exp.studies import STUDIES
+from fedpan_exp.studies import load_studies
 from fedpan_exp.system.paths import CONF
 from fedpan_exp.tracking.identity import run_name
 
@@ -26,7 +26,7 @@ PANS = (("off", 0.0), ("add", 0.05), ("mul", 0.05), ("mul", 0.1))
 
 @cache
 def default_settings() -> Any:
-    config.register(STUDIES)
+    config.register(load_studies())
     with initialize_config_dir(str(CONF), version_base="1.3"):
         return OmegaConf.to_container(compose("config", ["scale=smoke", "dataset=mnist", *SCENE]), resolve=True)
 
@@ -69,7 +69,7 @@ def make_run(runs: Path, status: str = "done", rounds: int | None = None, **chan
     status_file = {
         "status": status,
         "seed": settings["seed"],
-        "irrelevant": list(STUDIES[study].irrelevant),
+        "irrelevant": list(load_studies()[study].irrelevant),
         "command": ["scale=smoke"],
         "versions": versions,
         "git": "c0ffee1",
@@ -198,7 +198,7 @@ def write_extras(folder: Path, study: str, settings: dict[str, Any], generator: 
     if study == "doctor":
         values = {layer: np.sin(np.arange(8)).tolist() for layer in LAYERS}
         (folder / "encodings.json").write_text(json.dumps({"neutral": 0.0, "values": values}))
-    if "fl_scene" not in STUDIES[study].irrelevant:
+    if "fl_scene" not in load_studies()[study].irrelevant:
         split = np.random.default_rng(settings["seed"])  # shared by all runs of this seed
         counts = split.multinomial(500, split.dirichlet(np.full(10, settings["fl_scene"]["alpha"])), 20)
         rows = [["client", "samples", *(f"label_{label}" for label in range(10))]]

@@ -149,7 +149,8 @@ def test_the_prox_gradient_matches_autograd(variant):
         parameter.grad = torch.zeros_like(parameter)
     algorithm.adjust_gradient(net, client)
     ours = [
-        gradient + algorithm.extra_weight_decay * w.detach() for gradient, w in zip(net.gradients(), net.parameters, strict=True)
+        gradient + algorithm.extra_weight_decay * w.detach()
+        for gradient, w in zip(net.gradients(), net.parameters, strict=True)
     ]
     pairs = list(zip(net.parameters, net.views(start), strict=True))
     if variant == "canonical":

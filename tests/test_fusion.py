@@ -12,7 +12,7 @@ from conftest import experiment
 from fedpan_exp.alignment.fusion import interpolate, neuron_weights, sinkhorn, transport
 from fedpan_exp.alignment.permutation_spec import permute
 from fedpan_exp.alignment.shuffle import sample_permutations
-from fedpan_exp.studies.centralized import set_up_centralized
+from fedpan_exp.studies.shared.centralized import set_up_centralized
 from fedpan_exp.system.errors import ConfigError
 from fedpan_exp.system.rng import rng
 
@@ -109,7 +109,7 @@ def test_an_interrupted_run_resumes_with_the_interrupted_network(command, monkey
     (whole,) = Path("whole").glob("*-*")
     calls = []
     with monkeypatch.context() as patched:
-        from fedpan_exp.studies import centralized
+        from fedpan_exp.studies.shared import centralized
 
         def evaluate(setup, state):
             calls.append(0)

@@ -1,21 +1,31 @@
 """The report: every figure of the paper from run folders; bad input gives one line or a visible warning."""
 
+import gzip
 import json
 import re
+import subprocess
+import sys
+from base64 import b64decode, b64encode
+from collections import Counter
+from hashlib import sha256
+from html import unescape
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
+from markupsafe import escape
+from matplotlib.figure import Figure
 from run_folders import is_drawn, make_listing, make_run
 from run_sweeps import SWEEPS, make_sweep
 
 from fedpan_exp.report import __main__ as command
-from fedpan_exp.report import curves, run_plots
+from fedpan_exp.report import frame, load, tables
 from fedpan_exp.report.build import Report
 from fedpan_exp.report.claims import Claim
-from fedpan_exp.report.paper_figures import PAPER_FIGURES
-from fedpan_exp.report.run_collection import RunCollection, read_run
-from fedpan_exp.report.tables import MeanStd, Table
+from fedpan_exp.report.collect import draw_run, paper_figures
+from fedpan_exp.report.sweeps import Sweep, read_sweeps
+from fedpan_exp.report.tables import MeanStd
 
 # Figures and tables of the paper by their labels, underscores for hyphens, and the five grids.
 PAPER = """
@@ -25,6 +35,8 @@ compare_noniid_supp compare_other compare_more compare_alpha compare_alpha_cifar
 compare_scenes compare_scenes_scaffold compare_hyper hyper_cifar10 hyper_cifar100 cent_acc cent ot compare_gn
 alpha K E A T
 """
+
+PAPER_FIGURES = paper_figures()
 
 
 def call(monkeypatch, capsys, *args: str) -> tuple[int, str, str]:
@@ -39,9 +51,20 @@ def call(monkeypatch, capsys, *args: str) -> tuple[int, str, str]:
     return code, captured.out, captured.err
 
 
+def sweep_in(runs: Path) -> Sweep:
+    (sweep,), problems = read_sweeps([runs], load(runs))
+    assert not problems
+    return sweep
+
+
 def data_of(page: Path) -> dict:
     (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(), re.DOTALL)
     return json.loads(text)
+
+
+def body_of(page: Path) -> str:
+    """Without scripts."""
+    return re.sub("<script.*?</script>", "", page.read_text(), flags=re.DOTALL)
 
 
 def test_every_figure_of_the_paper_is_listed_once():
@@ -51,15 +74,10 @@ def test_every_figure_of_the_paper_is_listed_once():
 @pytest.mark.parametrize("paper_figure", PAPER_FIGURES, ids=lambda paper_figure: paper_figure.name)
 def test_every_figure_is_drawn_and_answers_the_claims(paper_figure, tmp_path):
     make_sweep(tmp_path, paper_figure.name)
-    collection = RunCollection([tmp_path])
-    (sweep,), troubles = collection.sweeps(collection.runs())
-    result = paper_figure.draw(sweep)
-    assert not troubles
+    result = paper_figure.draw(sweep_in(tmp_path))
     assert is_drawn(result.figure)
-    assert len(result.table.rows) > 0
-    numbers = [
-        value for row in result.table.rows for value in row if isinstance(value, MeanStd) and value.mean is not None
-    ]
+    cells = result.table.to_numpy().flat
+    numbers = [value for value in cells if isinstance(value, MeanStd) and value.mean is not None]
     assert numbers
     assert all(np.isfinite(number.mean) for number in numbers)
     answers = [claim.row(result.findings.get(claim.key)) for claim in paper_figure.claims]
@@ -87,19 +105,23 @@ def test_every_figure_is_drawn_and_answers_the_claims(paper_figure, tmp_path):
 )
 def test_the_files_of_a_run_decide_its_pictures(study, pictures, tmp_path):
     folder = make_run(tmp_path, study=study)
-    run_plots.draw(folder)
+    draw_run(folder)
     assert {path.stem for path in folder.glob("*.png")} == pictures
 
 
-@pytest.mark.parametrize(("study", "labels"), [("federate", curves.ROUNDS), ("centralize", curves.EPOCHS)])
-def test_curves_count_rounds_or_epochs(study, labels, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("study", "label"), [("federate", "round"), ("centralize", "epoch")])
+def test_curves_count_rounds_or_epochs(study, label, tmp_path, monkeypatch):
     figures = []
-    monkeypatch.setattr("fedpan_exp.report.curves.save", lambda figure, folder, name: figures.append(figure))
+    savefig = Figure.savefig
+    monkeypatch.setattr(
+        Figure, "savefig", lambda figure, *args, **options: figures.append(figure) or savefig(figure, *args, **options)
+    )
     folder = make_run(tmp_path, study=study)
-    curves.draw(folder)
-    assert [axes.get_xlabel() for axes in figures[0].axes] == [labels.x] * 2
+    (folder / "partition.csv").unlink(missing_ok=True)
+    draw_run(folder)
+    assert [axes.get_xlabel() for axes in figures[0].axes] == [label] * 2
     (folder / "status.json").unlink()
-    curves.draw(folder)
+    draw_run(folder)
     assert [axes.get_xlabel() for axes in figures[1].axes] == ["round"] * 2
 
 
@@ -120,15 +142,16 @@ def test_written_files_and_the_data_of_the_page(tmp_path, monkeypatch, capsys):
     assert names == {"index.html"} | figures | tables
 
     data = data_of(out / "index.html")
-    assert data["statuses"] == {"done": 30, "diverged": 1}
-    assert data["missing"][0]["command"] == "python -m fedpan_exp sweeps=sf_prob"
-    (failed,) = [run for run in data["runs"] if not run["complete"]]
-    assert failed["trouble"].startswith("diverged in round 3")
-    alpha = next(paper_figure for paper_figure in data["figures"] if paper_figure["name"] == "alpha")
-    assert alpha["differences"] == ["scale=smoke"]
-    assert "<svg" in alpha["svg"]
-    for run in data["runs"]:
-        assert (out / run["links"]["config.yaml"]).exists()
+    assert Counter(run["status"] for run in data["runs"]) == {"done": 30, "diverged": 1}
+    page = body_of(out / "index.html")
+    assert '<div class="tile done"><b>30</b>done</div>' in page
+    assert page.index("python -m fedpan_exp sweeps=sf_prob<") < page.index("python -m fedpan_exp sweeps=K<")
+    assert page.count("diverged in round 3 at client 7") == 3  # its mark, twice, and the list of incomplete runs
+    assert page.count("Ours: scale=smoke.") == page.count("Ours: scale=smoke; ") == 1  # K, R and H are not the paper's
+    assert page.count('src="data:image/svg+xml;base64,') == 2
+    links = re.findall(r'href="\./([^"]+)"', page)
+    assert len(links) == 2 * 5 + 31 * 2
+    assert all((out / unquote(link)).exists() for link in links)
 
 
 def test_without_sweeps_the_page_shows_the_runs(tmp_path):
@@ -136,9 +159,35 @@ def test_without_sweeps_the_page_shows_the_runs(tmp_path):
         make_run(tmp_path / "runs", pan=pan)
     Report([tmp_path / "runs"], tmp_path / "report").build()
     data = data_of(tmp_path / "report" / "index.html")
-    assert (len(data["runs"]), data["figures"], len(data["missing"])) == (2, [], len(PAPER_FIGURES))
-    assert len(data["paired"]["rows"]) == 1
-    assert data["runs"][0]["curve"]["bytes"][-1] == 8 * 2e7
+    page = body_of(tmp_path / "report" / "index.html")
+    assert (len(data["runs"]), page.count("<article"), page.count('title="missing"')) == (2, 0, len(PAPER_FIGURES))
+    assert len(re.findall("<tr [^>]*data-pan=", page)) == 1
+    curve = json.loads(gzip.decompress(b64decode(data["runs"][0]["curve"])))
+    assert sum(curve["bytes"]) == 8 * 2e7
+    assert curve["round"] == [1] * 8
+
+
+def test_a_curve_on_the_page_is_whole(tmp_path):
+    folder = make_run(tmp_path / "runs", fl_scene__H=700)
+    with (folder / "metrics.jsonl").open() as file:
+        records = [json.loads(line) for line in file]
+    Report([tmp_path / "runs"], tmp_path / "report").build()
+    (run,) = data_of(tmp_path / "report" / "index.html")["runs"]
+    curve = json.loads(gzip.decompress(b64decode(run["curve"])))
+    accuracies = [record["global/test_acc"] for record in records]
+    assert curve["global/test_acc"] == pytest.approx(accuracies, rel=1e-3)
+    seconds = np.cumsum([record["time/round_s"] for record in records])
+    assert np.cumsum(curve["seconds"]) == pytest.approx(seconds, rel=1e-3)
+
+
+def test_two_reports_into_one_folder_lose_nothing(tmp_path):
+    make_sweep(tmp_path / "runs", "alpha")
+    command = [sys.executable, "-m", "fedpan_exp.report", str(tmp_path / "runs"), "--out", str(tmp_path / "report")]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [process.communicate()[0].count("1 figure, ") for process in both] == [1, 1]
+    assert [process.returncode for process in both] == [0, 0]
+    assert len(data_of(tmp_path / "report" / "index.html")["runs"]) == 24
+    assert not list((tmp_path / "report").rglob(".*"))
 
 
 def test_differences_from_the_papers_setting_are_listed(tmp_path):
@@ -146,10 +195,8 @@ def test_differences_from_the_papers_setting_are_listed(tmp_path):
         make_run(tmp_path, algorithm="fedavg", pan=pan, dataset="digits") for pan in (("off", 0.0), ("mul", 0.1))
     ]
     make_listing(tmp_path, "compare_noniid", folders, scale="paper")
-    collection = RunCollection([tmp_path])
-    (sweep,), _ = collection.sweeps(collection.runs())
     paper_figure = next(paper_figure for paper_figure in PAPER_FIGURES if paper_figure.name == "compare_noniid")
-    assert paper_figure.differences_from_paper(sweep) == [
+    assert paper_figure.differences_from_paper(sweep_in(tmp_path)) == [
         "dataset=digits where the paper has femnist, cifar10, cifar100 and cinic10",
         "H=8 where the paper has 1000",
         "without algorithm=fedprox, fedopt, scaffold and moon",
@@ -161,10 +208,10 @@ def test_users_as_clients_are_no_difference(tmp_path):
     natural = {"fl_scene__K": 0, "fl_scene__partition": "natural", "fl_scene__H": 1000}
     folder = make_run(tmp_path, rounds=8, dataset="femnist", **natural)
     make_listing(tmp_path, "compare_noniid", [folder], scale="paper")
-    collection = RunCollection([tmp_path])
-    (sweep,), _ = collection.sweeps(collection.runs())
     paper_figure = next(paper_figure for paper_figure in PAPER_FIGURES if paper_figure.name == "compare_noniid")
-    assert [text for text in paper_figure.differences_from_paper(sweep) if "K=" in text or "alpha" in text] == []
+    assert [
+        text for text in paper_figure.differences_from_paper(sweep_in(tmp_path)) if "K=" in text or "alpha" in text
+    ] == []
 
 
 def test_a_claim_is_compared_with_our_number():
@@ -207,16 +254,19 @@ def test_damaged_folders_give_warnings(tmp_path):
     (runs / ".sweeps" / "broken-smoke.json").write_text('{"sweep": "broken", ')
     (runs / "notes").mkdir()
     Report([runs], tmp_path / "report").build()
-    data = data_of(tmp_path / "report" / "index.html")
-    assert sorted(run["trouble"] for run in data["runs"] if not run["complete"]) == [
+    assert sorted(load(runs)["problem"]) == [
+        "",
+        "",
         "config.yaml is missing or damaged",
         "unreadable; status.json is missing or damaged",
     ]
-    (paper_figure,) = data["figures"]
-    assert paper_figure["warnings"][0].startswith("2 of 4 runs are incomplete and left out")
-    assert paper_figure["warnings"][1] == "1 run of the sweep is missing"
-    assert paper_figure["warnings"][2].startswith("made by 2 versions of the package")
-    assert "broken-smoke.json cannot be read as a sweep" in data["troubles"][0]
+    page = body_of(tmp_path / "report" / "index.html")
+    warnings = re.findall('<p class="warning[^>]*>(.*?)</p>', page)
+    assert warnings[0].startswith("The runs were made by 3 versions of the package: ")  # one of them unknown
+    assert "broken-smoke.json cannot be read as a sweep" in warnings[1]
+    assert warnings[2].startswith("2 of 4 runs are incomplete and left out")
+    assert warnings[3] == "1 run of the sweep is missing"
+    assert warnings[4].startswith("made by 2 versions of the package")
 
 
 def test_runs_of_different_settings_have_no_mean(tmp_path):
@@ -243,20 +293,23 @@ def test_html_in_a_name_or_value_stays_text(tmp_path):
     Report([runs], tmp_path / "report").build()
     page = (tmp_path / "report" / "index.html").read_text()
     assert HTML not in page
-    assert "<img" not in page
-    assert page.count("</script>") == 2
+    assert "<img src=x" not in page
+    assert page.count("</script>") == 3
     data = data_of(tmp_path / "report" / "index.html")
     assert f"training.{HTML}" in data["varying"]
-    assert data["figures"][0]["command"] == HTML
+    assert f"<span>{escape(HTML)}</span><button" in page
     assert {path.parent.name for path in (tmp_path).rglob("*hacked*")} <= {"figures", "tables"}
 
 
 def test_a_page_makes_no_requests(tmp_path):
     make_run(tmp_path / "runs")
     Report([tmp_path / "runs"], tmp_path / "report").build()
-    page = (tmp_path / "report" / "index.html").read_text()
-    assert "default-src 'none'" in page
-    assert not re.findall(r'(?:src|href)="(?!#|data:)', page)
+    page = body_of(tmp_path / "report" / "index.html")
+    policy = re.findall("default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src ([^;]+);", page)
+    scripts = re.findall("<script>(.*?)</script>", (tmp_path / "report" / "index.html").read_text(), re.DOTALL)
+    digests = [b64encode(sha256(script.encode()).digest()).decode() for script in scripts]
+    assert [unescape(sources) for sources in policy] == [" ".join(f"'sha256-{digest}'" for digest in digests)]
+    assert not re.findall(r'(?:src|href)="(?!#|data:|\./)', page)
 
 
 def test_only_changed_runs_are_read_and_drawn_again(tmp_path, monkeypatch):
@@ -265,11 +318,11 @@ def test_only_changed_runs_are_read_and_drawn_again(tmp_path, monkeypatch):
     make_listing(runs, "E", [make_run(runs, fl_scene__E=E, pan=("off", 0.0)) for E in (1, 2)])
     report = Report([runs], tmp_path / "report")
     report.build()
-    state = report.collection.state()
+    state = report.state()
     read, drawn = [], []
     monkeypatch.setattr(
-        "fedpan_exp.report.run_collection.read_run",
-        lambda folder, real=read_run: read.append(folder) or real(folder),
+        "fedpan_exp.report.frame.RunEntry.settings",
+        property(lambda entry, real=frame.RunEntry.settings.func: read.append(entry.folder) or real(entry)),
     )
     redraw = Report._redraw
     monkeypatch.setattr(
@@ -279,11 +332,11 @@ def test_only_changed_runs_are_read_and_drawn_again(tmp_path, monkeypatch):
     )
     report.build()
     assert (read, drawn) == ([], [])
-    assert report.collection.state() == state
+    assert report.state() == state
     new = make_run(runs, fl_scene__E=2, pan=("off", 0.0), rounds=9)
-    assert report.collection.state() != state
+    assert report.state() != state
     report.build()
-    assert (read, drawn) == ([new], ["E"])
+    assert (set(read), drawn) == ({new}, ["E"])
 
 
 def test_watching_ends_with_ctrl_c(tmp_path, monkeypatch, capsys):
@@ -311,7 +364,13 @@ def test_watching_ends_with_ctrl_c(tmp_path, monkeypatch, capsys):
 
 
 def test_tables_in_three_formats():
-    table = Table(["a|b", "x (%)"], [["R_kept & <i>", MeanStd(1.23456, 0.5, 3)], ["50%", MeanStd(None, n=0)]])
-    assert table.markdown() == "| a\\|b | x (%) |\n|---|---|\n| R_kept & &lt;i> | 1.23 ± 0.50 |\n| 50% | – |\n"
-    assert r"R\_kept \& $<$i$>$ & 1.23 $\pm$ 0.50 \\" in table.latex()
-    assert table.csv() == "a|b,x (%),x (%) deviation,x (%) n\nR_kept & <i>,1.23456,0.5,3\n50%,,,0\n"
+    rows = [["R_kept & <i>", MeanStd(1.23456, 0.5, 3)], ["50%", MeanStd(None, n=0)]]
+    table = tables.table(["a|b", "x (%)"], rows)
+    assert tables.markdown(table).splitlines() == [
+        "| a\\|b            | x (%)       |",
+        "|:----------------|:------------|",
+        "| R_kept & &lt;i> | 1.23 ± 0.50 |",
+        "| 50%             | –           |",
+    ]
+    assert r"R\_kept \& $<$i$>$ & 1.23 $\pm$ 0.50 \\" in tables.latex(table)
+    assert tables.csv(table) == "a|b,x (%),x (%) deviation,x (%) n\nR_kept & <i>,1.23456,0.5,3\n50%,,,0\n"

@@ -1,13 +1,17 @@
 """The report's page in a real browser: it draws itself, reacts to clicks and keys, and makes no requests."""
 
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
+import pandas
 import pytest
-from browser import browser, console_messages, requests
+from browser import browser, console_messages, requests, wait_until
 from run_folders import make_listing, make_run
 from run_sweeps import make_sweep
 
+from fedpan_exp.report import load
 from fedpan_exp.report.build import Report
+from fedpan_exp.report.frame import key
 
 HTML = "</script><script>document.title='hacked'</script><img src=x onerror=\"document.title='hacked'\">"
 
@@ -33,7 +37,14 @@ def page(tmp_path_factory) -> Path:
 def driver(page):
     with browser() as driver:
         driver.get(page.as_uri())
+        wait_until(lambda: traces(driver))
         yield driver
+
+
+@pytest.fixture(autouse=True)
+def _without_filters(request):
+    if "driver" in request.fixturenames:
+        click(request.getfixturevalue("driver"), "#clear")
 
 
 def click(driver, selector: str, number: int = 0) -> None:
@@ -42,91 +53,179 @@ def click(driver, selector: str, number: int = 0) -> None:
     element.click()
 
 
+def choose(driver, name: str, value: str) -> None:
+    click(driver, f"select[name={name}] option[value='{value}']")
+
+
 def texts(driver, selector: str) -> list[str]:
     return [element.text for element in driver.find_elements("css selector", selector)]
 
 
-def pixels(driver) -> str:
-    """The canvas of the curves, to see whether it has changed."""
-    return driver.execute_script("return document.querySelector('#curves canvas').toDataURL()")
+def visible_rows(driver) -> int:
+    return len(driver.find_elements("css selector", "#runs tbody tr:not([hidden])"))
+
+
+def traces(driver, section: str = "curves") -> list[dict]:
+    """What Plotly has drawn, without lines that wait in the legend."""
+    chart = f"document.querySelector('#{section} .chart').data ?? []"
+    return [trace for trace in driver.execute_script(f"return {chart}") if trace.get("visible", True) != "legendonly"]
+
+
+def lines(driver) -> dict[str, dict]:
+    """Shown lines by label, without their bands."""
+    return {trace["name"]: trace for trace in traces(driver) if trace["mode"] == "lines+markers"}
 
 
 def test_it_opens_without_errors_and_requests(driver, page):
     assert driver.title == "fedpan_exp report"
     assert console_messages(driver) == []
-    urls = [url for url in requests(driver) if not url.startswith(("data:", "chrome"))]
+    urls = [url for url in requests(driver) if not url.startswith(("data:", "chrome", "blob:"))]
     assert urls == [page.as_uri()]
     assert "37" in texts(driver, ".tile")[0]
     assert len(driver.find_elements("css selector", ".paper-figure img")) == 2
-    assert driver.execute_script("return [...document.images].every((image) => image.naturalWidth > 0)")
+    for i in range(2):
+        driver.execute_script(f"document.querySelectorAll('.paper-figure img')[{i}].scrollIntoView()")
+        wait_until(lambda i=i: driver.execute_script(f"return document.images[{i}].naturalWidth > 0"))
+
+
+def test_no_button_sends_data_to_a_server(driver):
+    titles = {button.get_attribute("data-title") for button in driver.find_elements("css selector", ".modebar-btn")}
+    expected = "Download plot, Zoom, Pan, Box Select, Lasso Select, Zoom in, Zoom out, Autoscale, Reset axes"
+    assert titles == set(expected.split(", "))
 
 
 def test_html_in_names_is_shown_as_text(driver):
-    assert driver.find_elements("css selector", "main b b, #runs b, img[src=x]") == []
+    assert driver.find_elements("css selector", "#runs b, img[src=x]") == []
     assert "<b>moon" in texts(driver, "#filters [data-facet=algorithm]")
-    names = texts(driver, "#heat option")
-    assert f"training.{HTML}" in names
+    assert f"training.{HTML}" in texts(driver, "select[name=row] option")
+    click(driver, "#filters [data-value='<b>moon']")
+    wait_until(lambda: len(lines(driver)) == 2)
+    assert all("&lt;b>moon" in name for name in lines(driver))
+    assert any("<b>moon" in text for text in texts(driver, "#curves .legendtext"))
     assert driver.title == "fedpan_exp report"
 
 
-def test_filters_by_click(driver):
-    rows = len(driver.find_elements("css selector", "#runs tbody tr"))
-    lines, before = len(texts(driver, ".legend button")), pixels(driver)
-    assert rows == 37
+def test_filters_by_click_are_in_the_url(driver, page):
+    assert visible_rows(driver) == 37
     click(driver, "#filters [data-value=scaffold]")
-    assert len(driver.find_elements("css selector", "#runs tbody tr")) == 4
-    assert 0 < len(texts(driver, ".legend button")) < lines
-    assert pixels(driver) != before
+    assert visible_rows(driver) == 4
     assert "4 of 37 runs" in texts(driver, "#filters summary")[0]
+    wait_until(lambda: len(lines(driver)) == 2)
+    assert all("scaffold" in name for name in lines(driver))
     click(driver, "#filters [data-value=off]")
-    assert len(driver.find_elements("css selector", "#runs tbody tr")) == 2
+    assert visible_rows(driver) == 2
+    assert parse_qs(urlsplit(driver.current_url).query) == {"algorithm": ["scaffold"], "pan": ["off"]}
+    driver.get(driver.current_url)
+    wait_until(lambda: len(lines(driver)) == 1)
+    assert visible_rows(driver) == 2
     click(driver, "#clear")
-    assert len(driver.find_elements("css selector", "#runs tbody tr")) == rows
+    assert visible_rows(driver) == 37
+    click(driver, "#filters [data-facet=status][data-value=diverged]")
+    assert visible_rows(driver) == 1
 
 
-def test_curves_by_click_mouse_and_keys(driver):
+def test_curves_are_means_with_bands_in_the_colour_of_their_pair(driver, page):
+    click(driver, "#filters [data-value=scaffold]")
+    wait_until(lambda: len(lines(driver)) == 2)
+    off, on = (next(trace for name, trace in lines(driver).items() if kind in name) for kind in ("PANs off", "PAN∘"))
+    assert off["line"]["color"] == on["line"]["color"]
+    assert (off["line"]["dash"], on["line"]["dash"]) == ("solid", "dash")
+    assert off["marker"]["symbol"] != on["marker"]["symbol"]
+    bands = [trace for trace in traces(driver) if trace.get("fill") == "toself"]
+    assert len(bands) == 2
+    runs = load(page.parents[1] / "runs").query("algorithm == 'scaffold'")
+    for trace, pan in ((off, "off"), (on, "PAN∘ 0.1")):
+        folders = runs["folder"][runs["pan"] == pan]
+        accuracies = pandas.concat(
+            [pandas.read_json(folder / "metrics.jsonl", lines=True)["global/test_acc"] for folder in folders], axis=1
+        )
+        assert trace["y"] == pytest.approx(list(100 * accuracies.mean(axis=1)), rel=1e-3)
+        (band,) = (each for each in bands if each["legendgroup"] == trace["legendgroup"])
+        upper = 100 * (accuracies.mean(axis=1) + accuracies.std(axis=1))
+        assert band["y"][: len(upper)] == pytest.approx(list(upper), rel=1e-3)
+
+
+def test_curves_by_click_mouse_and_keys(driver, page):
     from selenium.webdriver import ActionChains, Keys
 
-    before = pixels(driver)
-    click(driver, ".legend button")
-    assert pixels(driver) != before
-    click(driver, ".legend button")
-    assert pixels(driver) == before
-    axis = driver.find_elements("css selector", "#curves select")[1]
-    for choice in ("bytes", "seconds", "samples", "round"):
-        shown = pixels(driver)
-        axis.find_element("css selector", f"option[value={choice}]").click()
-        assert pixels(driver) != shown
-    canvas = driver.find_element("css selector", "#curves canvas")
-    driver.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", canvas)
-    canvas.send_keys(Keys.ARROW_RIGHT)
-    assert "round 1" in texts(driver, "#curves .tip")[0]
-    canvas.send_keys(Keys.ARROW_RIGHT)
-    assert "round 2" in texts(driver, "#curves .tip")[0]
-    point = driver.execute_script(
-        "const b = frame(arguments[0]); const [x, y] = visible()[0].points[3]; return [b.x(x), b.y(y)]", canvas
+    wait_until(lambda: len(lines(driver)) == 8)
+    click(driver, "#curves .legendtoggle")
+    wait_until(lambda: len(lines(driver)) == 7)
+    wait_until(lambda: not driver.execute_script("return document.querySelector('#curves .chart')._dragging"))
+    click(driver, "#none")
+    wait_until(lambda: lines(driver) == {})
+    click(driver, "#all")
+    settings = key(load(page.parents[1] / "runs"), "seed").nunique()
+    wait_until(lambda: len(lines(driver)) == settings)
+    for axis, label, last in (
+        ("bytes", "bytes sent", 30 * 2e7),
+        ("seconds", "seconds in rounds", 15),
+        ("samples", "samples trained on", 90000),
+        ("round", "rounds", 30),
+    ):
+        choose(driver, "x", axis)
+        wait_until(lambda label=label: label in texts(driver, "#curves .xtitle"))
+        assert max(trace["x"][-1] for trace in lines(driver).values()) == pytest.approx(last)
+    assert texts(driver, "#curves .ytitle") == ["test accuracy (%)"]
+    chart = driver.find_element("css selector", "#curves .chart")
+    driver.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", chart)
+    for round_idx in (1, 2):
+        chart.send_keys(Keys.ARROW_RIGHT)
+        assert f"in round {round_idx}: " in texts(driver, "#curves p[role=status]")[0]
+    first = texts(driver, "#curves p[role=status]")[0]
+    chart.send_keys(Keys.ARROW_DOWN)
+    assert texts(driver, "#curves p[role=status]")[0] != first
+    area = driver.find_element("css selector", "#curves .nsewdrag")
+    ActionChains(driver).move_to_element(area).perform()
+    wait_until(
+        lambda: (
+            len(driver.find_elements("css selector", "#curves .hoverlayer .legendtext, #curves .hoverlayer text")) > 5
+        )
     )
-    size = canvas.size
-    ActionChains(driver).move_to_element_with_offset(
-        canvas, point[0] - size["width"] / 2, point[1] - size["height"] / 2
-    ).perform()
-    assert "round 4" in texts(driver, "#curves .tip")[0]
+    before = driver.execute_script("return document.querySelector('#curves .chart').layout.xaxis.range")
+    ActionChains(driver).move_to_element(area).click_and_hold().move_by_offset(150, 60).release().perform()  # zoom
+    wait_until(
+        lambda: driver.execute_script("return document.querySelector('#curves .chart').layout.xaxis.range") != before
+    )
 
 
-def test_heat_map_pairs_partition_and_sorting(driver):
-    first = texts(driver, "#heat td")
-    assert any("runs" in cell for cell in first)
-    driver.find_element("css selector", "#heat option[value=gain]").click()
-    gains = texts(driver, "#heat td")
-    assert any(cell.startswith("+") and "pairs" in cell for cell in gains)
+def test_heat_map_within_one_dataset_and_network(driver, page):
+    assert texts(driver, "select[name=network] option") == ["mnist, mlp", "cifar10, mlp"]
+    choose(driver, "network", "cifar10, mlp")
+    choose(driver, "row", "algorithm.name")
+    choose(driver, "column", "pan.A")
+    (trace,) = traces(driver, "heat")
+    assert (trace["y"], trace["x"]) == (["&lt;b>moon", "fedavg", "scaffold"], ["0", "0.1"])
+    runs = load(page.parents[1] / "runs").query("dataset == 'cifar10'")
+    means = 100 * runs.groupby(["algorithm", "pan.A"])["summary/last5_acc"].mean().unstack()
+    assert trace["z"] == [pytest.approx(row) for row in means.to_numpy().tolist()]
+    choose(driver, "shows", "gain")
+    (trace,) = traces(driver, "heat")
+    assert trace["z"] == [pytest.approx([row]) for row in (means[0.1] - means[0.0]).tolist()]
+    assert all("pairs" in text for row in trace["text"] for text in row)
+    assert {"pan.A", "algorithm.name"} <= set(texts(driver, "#heat .xtitle, #heat .ytitle"))
+
+
+def test_pairs_partition_sorting_and_two_runs_side_by_side(driver):
     assert len(texts(driver, "#paired tbody tr")) > 5
-    assert driver.find_elements("css selector", "#partition circle")
-    click(driver, "#runs [data-key=last5] button")
-    column = [text for text in texts(driver, "#runs tbody td:nth-child(7)") if text != "–"]
+    wait_until(lambda: traces(driver, "partition"))
+    assert sum(traces(driver, "partition")[0]["marker"]["size"]) == 20 * 500
+    click(driver, "#runs th:nth-child(8) button")
+    column = [text for text in texts(driver, "#runs tbody td:nth-child(8)") if text != "–"]
     assert column == sorted(column, key=float)
+    names = [text for text in texts(driver, "#runs td.name") if "cifar10-mlp-fedavg" in text]
+    for name in sorted(names)[1:3]:  # PAN∘ with seed 1, and off with seed 0
+        click(driver, f"input[aria-label='compare {name}']")
+    rows = [row.split(" ") for row in texts(driver, "#compare tr")]
+    assert [row[0] for row in rows] == ["setting", "last", "seed", "pan.mode", "pan.A", *[row[0] for row in rows[5:]]]
+    assert ["pan.mode", "mul", "off"] in rows
+    assert "All other settings are equal." in texts(driver, "#compare")[0]
+    for name in sorted(names)[1:3]:
+        click(driver, f"input[aria-label='compare {name}']")
+    assert texts(driver, "#compare") == [""]
 
 
-def test_buttons_by_keyboard(driver):
+def test_buttons_by_keyboard_and_export(driver):
     from selenium.webdriver import Keys
 
     button = driver.find_element("css selector", "#theme")
@@ -135,6 +234,17 @@ def test_buttons_by_keyboard(driver):
     assert driver.execute_script("return document.documentElement.dataset.theme") != before
     button.send_keys(Keys.SPACE)
     assert driver.execute_script("return document.documentElement.dataset.theme") == before
+    image = driver.execute_async_script(
+        "Plotly.toImage(document.querySelector('#heat .chart'), {format: 'png'}).then(arguments[0])"
+    )
+    assert image.startswith("data:image/png;base64,")
+    assert console_messages(driver) == []
+
+
+def test_a_wrong_url_is_ignored(driver, page):
+    driver.get(f"{page.as_uri()}?x=miles&by=year&partition=99&compare=nothing&theme=light")
+    wait_until(lambda: len(lines(driver)) == 8)
+    assert visible_rows(driver) == 37
     assert console_messages(driver) == []
 
 
@@ -142,6 +252,7 @@ def test_buttons_by_keyboard(driver):
 def test_it_fits_a_phone_and_follows_the_systems_theme(page, width, dark):
     with browser(width, 844, dark) as driver:
         driver.get(page.as_uri())
+        wait_until(lambda: traces(driver))
         assert driver.execute_script("return document.documentElement.dataset.theme") == "dark"
         assert driver.execute_script(
             "const page = document.documentElement; return page.scrollWidth <= page.clientWidth"

@@ -12,9 +12,8 @@ import yaml
 from run_folders import make_listing, make_run
 
 from fedpan_exp.report.build import Report
-from fedpan_exp.report.pairing import Paired, bootstrap, paired
-from fedpan_exp.report.run_collection import read_run
-from fedpan_exp.report.statistics import best_pan, cost_to_target, seed_stats
+from fedpan_exp.report.frame import VALUE, load
+from fedpan_exp.report.statistics import Paired, best_pan, cost_to_target, paired, seed_stats
 
 
 def tidy(runs: Path) -> pandas.DataFrame:
@@ -80,7 +79,7 @@ def test_the_interval_has_its_stated_coverage(n):
     generator = np.random.default_rng(n)
     level = Paired((0.0,) * n).level
     trials = 800
-    intervals = [bootstrap(generator.normal(0.7, 1.0, n)) for _ in range(trials)]
+    intervals = [Paired(tuple(generator.normal(0.7, 1.0, n))).interval for _ in range(trials)]
     covered = np.mean([low <= 0.7 <= high for low, high in intervals])
     assert abs(covered - level) < 3 * np.sqrt(level * (1 - level) / trials) + 0.01
 
@@ -95,18 +94,19 @@ def test_intervals_of_few_pairs():
 
 
 def test_one_seed_has_no_deviation_and_mixed_settings_have_no_mean(tmp_path):
-    one = read_run(make_run(tmp_path, seed=0))
-    cell = seed_stats([one])
+    make_run(tmp_path, seed=0)
+    one = load(tmp_path)
+    cell = seed_stats(one)
     assert (cell.n, cell.deviation) == (1, None)
-    assert cell.mean == one.number()
-    longer = read_run(make_run(tmp_path, seed=1, fl_scene__H=16))
-    mixed = seed_stats([one, longer])
+    assert cell.mean == one[VALUE].item()
+    make_run(tmp_path, seed=1, fl_scene__H=16)
+    mixed = seed_stats(load(tmp_path))
     assert mixed.mixed == ("fl_scene.H",)
     assert mixed.mean is None
 
 
 def test_incomplete_runs_are_counted_and_left_out(tmp_path):
-    complete = read_run(make_run(tmp_path, seed=0))
+    complete = make_run(tmp_path, seed=0)
     cut = make_run(tmp_path, seed=1)
     with (cut / "metrics.jsonl").open("a") as file:
         file.write('{"round": 9, "global/te')
@@ -115,44 +115,56 @@ def test_incomplete_runs_are_counted_and_left_out(tmp_path):
     (damaged / "metrics.jsonl").write_text("\n".join([*lines[:3], "garbage", *lines[4:]]) + "\n")
     short = make_run(tmp_path, seed=3)
     (short / "metrics.jsonl").write_text("\n".join(lines[:3]) + "\n")
-    others = [read_run(folder) for folder in (cut, damaged, short, make_run(tmp_path, status="running", seed=4))]
-    assert [run.defects[:1] for run in others] == [
-        ("metrics.jsonl ends in the middle of a line",),
-        ("line 4 of metrics.jsonl is damaged",),
-        ("summary.json counts 8 rounds, metrics.jsonl has 3",),
-        (),
+    running = make_run(tmp_path, status="interrupted", seed=4)
+    runs = load(tmp_path)
+    assert [runs.loc[folder.name, "problem"] for folder in (complete, cut, damaged, short, running)] == [
+        "",
+        "metrics.jsonl ends in the middle of a line",
+        "line 4 of metrics.jsonl is damaged; summary.json counts 8 rounds, metrics.jsonl has 7",
+        "summary.json counts 8 rounds, metrics.jsonl has 3",
+        "interrupted",
     ]
-    cell = seed_stats([complete, *others])
-    assert cell.values == (complete.number(),)
+    cell = seed_stats(runs)
+    assert cell.values == (runs.loc[complete.name, VALUE],)
     assert cell.left_out == 4
 
 
+def test_a_run_in_two_folders_counts_once_and_a_complete_copy_wins(tmp_path):
+    copy = make_run(tmp_path / "here", seed=0, status="interrupted", rounds=3)
+    complete = make_run(tmp_path / "there", seed=0)
+    assert copy.name == complete.name
+    for folders in (("here", "there"), ("there", "here")):
+        runs = load(*(tmp_path / name for name in folders))
+        assert runs["folder"].to_dict() == {complete.name: complete}
+
+
 def test_pairs_differ_only_in_the_pan(tmp_path):
-    off = [read_run(make_run(tmp_path, pan=("off", 0.0), seed=seed)) for seed in (0, 1)]
+    off = [make_run(tmp_path, pan=("off", 0.0), seed=seed) for seed in (0, 1)]
     on = [
-        read_run(make_run(tmp_path, pan=("mul", 0.1), seed=seed, fl_scene__alpha=alpha))
-        for seed, alpha in ((0, 0.1), (1, 1.0))
+        make_run(tmp_path, pan=("mul", 0.1), seed=seed, fl_scene__alpha=alpha) for seed, alpha in ((0, 0.1), (1, 1.0))
     ]
-    result = paired([*off, *on])
-    assert result.differences == (on[0].number() - off[0].number(),)
+    runs = load(tmp_path)
+    assert paired(runs).differences == (runs.loc[on[0].name, VALUE] - runs.loc[off[0].name, VALUE],)
 
 
 def test_the_best_pan_is_selected_over_the_seeds_that_all_share(tmp_path):
     def run(pan, seed, accuracy):
         folder = make_run(tmp_path, pan=pan, seed=seed)
         (folder / "summary.json").write_text(json.dumps({"summary/last5_acc": accuracy}))
-        return read_run(folder)
 
     add, mul, off = ("add", 0.05), ("mul", 0.1), ("off", 0.0)
-    runs = [run(off, 0, 0.5), run(off, 1, 0.6), run(add, 0, 0.7), run(add, 1, 0.6), run(mul, 0, 0.6), run(mul, 1, 0.75)]
-    runs += [run(add, 2, 0.99)]  # a lucky seed that the others do not have
+    for pan, accuracies in ((off, (0.5, 0.6)), (add, (0.7, 0.6)), (mul, (0.6, 0.75))):
+        for seed, accuracy in enumerate(accuracies):
+            run(pan, seed, accuracy)
+    run(add, 2, 0.99)  # a lucky seed that the others do not have
+    runs = load(tmp_path)
     best = best_pan(runs)
     assert best.pan == "PAN∘ 0.1"
     assert best.on.mean == pytest.approx(0.675)
     assert best.off.mean == pytest.approx(0.55)
     assert best.gain.differences == pytest.approx((0.1, 0.15))
     assert (best.on.left_out, best.off.left_out) == (0, 0)
-    alone = best_pan([run for run in runs if run.pan != "PAN∘ 0.1"])
+    alone = best_pan(runs[runs["pan"] != "PAN∘ 0.1"])
     assert (alone.pan, alone.on.n, alone.on.left_out) == ("PAN+ 0.05", 2, 1)
 
 
@@ -161,8 +173,25 @@ def test_the_cost_of_a_target_is_summed_over_rounds(tmp_path):
     record = pandas.read_json(folder / "metrics.jsonl", lines=True)
     target = record["global/test_acc"].iloc[4] - 1e-9  # pandas rounds
     first = int((record["global/test_acc"] >= target).idxmax())
-    cost = cost_to_target(read_run(folder), target)
+    cost = cost_to_target(load(tmp_path).loc[folder.name], target)
     assert cost.rounds == record["round"].iloc[first]
     assert cost.bytes == record[["comm/up_bytes", "comm/down_bytes"]].iloc[: first + 1].sum().sum()
     assert cost.seconds == pytest.approx(record["time/round_s"].iloc[: first + 1].sum())
-    assert cost_to_target(read_run(folder), 1.0) is None
+    assert cost_to_target(load(tmp_path).loc[folder.name], 1.0) is None
+
+
+def test_the_table_of_runs_has_settings_and_numbers(tmp_path):
+    """What a notebook starts from, as in the README."""
+    for pan, seed in product((("off", 0.0), ("mul", 0.1)), (0, 1)):
+        make_run(tmp_path, pan=pan, seed=seed)
+    runs = load(str(tmp_path))
+    independent = tidy(tmp_path).groupby("pan")["accuracy"].mean()
+    ours = 100 * runs.groupby("pan")["summary/last5_acc"].mean()
+    assert ours["off"] == pytest.approx(independent["off"])
+    assert ours["PAN∘ 0.1"] == pytest.approx(independent["mul"])
+    off = runs[runs["pans"] == "off"]
+    assert set(off["pan.A"]) == {0}
+    assert off["pan.T"].isna().all()
+    assert set(runs["fl_scene.alpha"]) == {0.1}
+    (tmp_path / "empty").mkdir()
+    assert load(tmp_path / "empty").empty

@@ -11,8 +11,8 @@ from processes import SMALL, child, ended, wait_for
 
 from conftest import WILD, experiment
 from fedpan_exp import runs
-from fedpan_exp.report.run_collection import read_run
-from fedpan_exp.studies import STUDIES
+from fedpan_exp.report import load
+from fedpan_exp.studies import load_studies
 from fedpan_exp.system.atomic_io import read_json, write_json
 from fedpan_exp.tracking.runs import RunEntry
 
@@ -61,7 +61,7 @@ def test_a_run_records_whether_pans_are_off(command, pan, recorded):
     assert read_json(folder / "status.json")["pans"] == recorded
     renamed = folder.rename(folder.with_name("a-run"))
     assert RunEntry(renamed).pans_off == (recorded == "off")
-    assert read_run(renamed).is_off == (recorded == "off")
+    assert load(renamed.parent).loc["a-run", "pans"] == recorded
 
 
 @pytest.mark.parametrize(("pan", "is_off"), [("pan=off", True), ("pan.A=0", True), ("pan=add", False)])
@@ -74,10 +74,10 @@ def test_a_run_of_an_older_version_has_pans_off_by_mode_or_A(command, pan, is_of
 
 
 def test_a_study_says_how_many_rounds_it_records():
-    studies = {name: experiment(f"study={name}", "fl_scene.H=7", "dataset.epochs=9") for name in STUDIES}
+    studies = {name: experiment(f"study={name}", "fl_scene.H=7", "dataset.epochs=9") for name in load_studies()}
     totals = {name: made.study.total_rounds(made) for name, made in studies.items()}
     federated = ("federate", "shuffle_federate", "divergence", "matching", "preference")
-    expected = dict.fromkeys(STUDIES) | dict.fromkeys(federated, 7) | {"centralize": 9}
+    expected = dict.fromkeys(load_studies()) | dict.fromkeys(federated, 7) | {"centralize": 9}
     assert totals == expected
 
 

@@ -14,7 +14,7 @@ from fedpan_exp.federation import Scene
 from fedpan_exp.models import Pan
 from fedpan_exp.models.mlp import MLP
 from fedpan_exp.models.resnet import ResNet
-from fedpan_exp.studies.shuffle_federate import ShufflingClients, shuffle
+from fedpan_exp.studies.shuffle_federate.study import ShufflingClients, shuffle
 from fedpan_exp.system.rng import rng
 from fedpan_exp.training import Training
 
@@ -85,7 +85,7 @@ def test_shuffles_do_not_depend_on_the_number_of_ranks():
 
 def test_the_number_of_shuffles_is_as_expected(monkeypatch):
     calls = []
-    monkeypatch.setattr("fedpan_exp.studies.shuffle_federate.shuffle", lambda *_: calls.append(1))
+    monkeypatch.setattr("fedpan_exp.studies.shuffle_federate.study.shuffle", lambda *_: calls.append(1))
     clients = ShufflingClients(clients_of(random_images(50), [50]), None, 0.5, 0.1)  # 7 batches of 8, 2 epochs
     for round_idx in range(1000):
         assert len(list(clients.batches(0, round_idx, E=2, B=8))) == 14

@@ -73,7 +73,7 @@ def test_a_run_interrupted_after_training_does_not_train_again(command, monkeypa
         def interrupt(*_):
             raise KeyboardInterrupt
 
-        patched.setattr("fedpan_exp.studies.shuffle_test.permute", interrupt)
+        patched.setattr("fedpan_exp.studies.shuffle_test.study.permute", interrupt)
         (run,) = command(*overrides).runs
 
     def train_again(_):

@@ -5,7 +5,7 @@ import os
 from benchmarks.peers.job import Job
 from benchmarks.peers.settings import experiment, load_common_weights
 from fedpan_exp.federation import count_ranks, federate, make_executor
-from fedpan_exp.studies.setup import make_task, set_up
+from fedpan_exp.studies.shared.setup import make_task, set_up
 
 
 def main() -> None:

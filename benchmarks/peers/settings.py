@@ -10,13 +10,13 @@ from benchmarks.peers.job import LR, TASKS, B, K, network
 from fedpan_exp import config
 from fedpan_exp.config import Experiment
 from fedpan_exp.data import split
-from fedpan_exp.studies import STUDIES
+from fedpan_exp.studies import load_studies
 
 
 def experiment(name: str, rounds: int = 1, ranks: str = "1") -> Experiment:
     task = TASKS[name]
     scene = {"K": K, "R": task.cohort_size / K, "E": task.E, "B": B, "H": rounds, "partition": "iid"}
-    config.register(STUDIES)
+    config.register(load_studies())
     return config.experiment(
         *(*task.settings, "pan=off", f"training.lr={LR}", "training.warmup=none", "fabric.accelerator=cpu"),
         *(f"fl_scene.{setting}={value}" for setting, value in scene.items()),

@@ -8,13 +8,15 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.optimize import isotonic_regression
+from scipy.stats import binom, bootstrap
 
 from fedpan_exp.alignment.kept_ratio import kept_ratio
 from fedpan_exp.alignment.shuffle import sample_permutation
 
 NEGLIGIBLE = 1e-6  # probability of the shuffle counts left out
 INTERVAL = (0.025, 0.975)  # quantiles
+RESAMPLES = 2000
 MIN_SEEDS = 6  # for these quantiles; with fewer seeds the interval is the range of the resamples
 
 Numbers = NDArray[np.float64]
@@ -52,27 +54,28 @@ def read(misplaced: Sequence[float], curve: Numbers, accuracy: Numbers, generato
     seed have the same initial weights and the same cohort in each round.
     """
     x, seeds = np.asarray(misplaced), len(accuracy)
-    ratio = _cross(x, curve.mean(1), accuracy.mean())
+
+    def reading(*samples: Numbers) -> float:
+        *points, level = (sample.mean() for sample in samples)
+        return _cross(x, np.array(points), level)
+
+    ratio = reading(*curve, accuracy)
     if seeds < 2:
         return Reading(ratio)
-    draws = generator.integers(seeds, size=(2000, seeds))
-    resampled = np.sort([_cross(x, curve[:, drawn].mean(1), accuracy[drawn].mean()) for drawn in draws])
+    options = {"paired": True, "vectorized": False, "n_resamples": RESAMPLES, "method": "percentile", "rng": generator}
+    with np.errstate(invalid="ignore"):  # scipy also computes an error, which resamples out of range do not have
+        resampled = bootstrap((*curve, accuracy), reading, **options).bootstrap_distribution
     quantiles = INTERVAL if seeds >= MIN_SEEDS else (0.0, 1.0)
-    low, high = (float(resampled[int(quantile * (len(resampled) - 1))]) for quantile in quantiles)
-    return Reading(ratio, low, high)
+    low, high = np.quantile(resampled, quantiles, method="lower")  # does not interpolate: they may be infinite
+    return Reading(ratio, float(low), float(high))
 
 
 def _cross(x: Numbers, y: Numbers, target: float) -> float:
-    """The x at which y(x), made non-increasing by pooling adjacent violators, equals the target."""
-    blocks = [(x[i], y[i], 1) for i in np.argsort(x)]
-    falling: list[tuple[float, float, int]] = []
-    for block in blocks:
-        falling.append(block)
-        while len(falling) > 1 and falling[-2][1] <= falling[-1][1]:
-            (x1, y1, n1), (x2, y2, n2) = falling.pop(-2), falling.pop()
-            n = n1 + n2
-            falling.append(((n1 * x1 + n2 * x2) / n, (n1 * y1 + n2 * y2) / n, n))
-    xs, ys, _ = map(np.array, zip(*falling, strict=True))
-    if target > ys[0]:
+    """The x at which y(x), made non-increasing, equals the target; points of equal y are pooled."""
+    order = np.argsort(x)
+    falling = isotonic_regression(y[order], increasing=False).x
+    ys, block = np.unique(falling, return_inverse=True)
+    xs = np.bincount(block, x[order]) / np.bincount(block)
+    if target > ys[-1]:
         return -inf
-    return inf if target < ys[-1] else float(np.interp(-target, -ys, xs))
+    return inf if target < ys[0] else float(np.interp(target, ys, xs))

@@ -45,11 +45,11 @@ def compose_and_run(args: list[str]) -> None:
     from fedpan_exp import config  # imported late so that Ctrl-C while torch is imported also ends in one line
     from fedpan_exp.config.hydra_errors import HYDRA_ERRORS, NOTHING_CHOSEN, one_line
     from fedpan_exp.federation import torchrun
-    from fedpan_exp.studies import STUDIES
+    from fedpan_exp.studies import load_studies
     from fedpan_exp.sweeping.grids import expand
     from fedpan_exp.system.console import console, error_console
 
-    config.register(STUDIES)
+    config.register(load_studies())
     if torchrun.is_launched():
         torchrun.connect()
         console.quiet = error_console.quiet = torchrun.rank() > 0
@@ -131,7 +131,7 @@ def run(cfg: "DictConfig", args: list[str]) -> float | None:
     from fedpan_exp import config
     from fedpan_exp.config.choices import find_choices
     from fedpan_exp.federation import torchrun
-    from fedpan_exp.report.run_plots import draw
+    from fedpan_exp.report.collect import draw_run
     from fedpan_exp.tracking.record import Record
 
     hydra = HydraConfig.get()
@@ -144,7 +144,7 @@ def run(cfg: "DictConfig", args: list[str]) -> float | None:
             run_worker(experiment, settings)
             return None
         identity = config.identify(experiment, settings)
-        record = Record(settings, identity, experiment.logger, hydra.overrides.task, draw)
+        record = Record(settings, identity, experiment.logger, hydra.overrides.task, draw_run)
         choices = find_choices(cfg, hydra, args)
         if hydra.mode == RunMode.RUN:
             return run_study(experiment, record, choices)

@@ -52,11 +52,11 @@ def main() -> None:
 def rebuild_on_change(report: Report) -> None:
     """Rebuild until Ctrl-C, which is the regular end."""
     console.print("watching for changes; stop with Ctrl-C")
-    state = report.collection.state()
+    state = report.state()
     try:
         while True:
             time.sleep(POLL_S)
-            new_state = report.collection.state()
+            new_state = report.state()
             if new_state != state:
                 state = new_state
                 console.print(report.build(watching=True), markup=False)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedpan_exp.report.plots.figure_result import FigureResult
-from fedpan_exp.report.runs import show
+from fedpan_exp.report.figure_result import FigureResult
+from fedpan_exp.report.frame import column, show
 from fedpan_exp.report.sweeps import Sweep
 from fedpan_exp.report.tables import MeanStd
 from fedpan_exp.system.errors import listed
@@ -47,9 +47,10 @@ class PaperFigure:
     title: str
     statement: str  # of the paper
     draw: Callable[[Sweep], FigureResult]
-    setting: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # the paper's values by setting
+    settings: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # the paper's values by setting
     claims: Sequence[Claim] = ()
     uses_all_runs: bool = False  # drawn from all runs, not only from those of its sweep
+    order: int = 100  # position in the paper; figures of equal order stay in the order of their study
 
     @property
     def command(self) -> str:
@@ -58,10 +59,11 @@ class PaperFigure:
     def differences_from_paper(self, sweep: Sweep) -> list[str]:
         """Settings in which the runs differ from the paper's."""
         differences = [] if sweep.scale == "paper" else [f"scale={sweep.scale}"]
-        for name, expected in self.setting.items():
+        for name, expected in self.settings.items():
             expected_values = [show(value) for value in expected]
-            runs = [run for run in sweep.runs if name not in SPLIT or run.setting("fl_scene.partition") != "natural"]
-            used = list(dict.fromkeys(show(value) for run in runs if (value := run.setting(name)) is not None))
+            has_clients = column(sweep.runs, "fl_scene.partition") != "natural"
+            values = column(sweep.runs[has_clients] if name in SPLIT else sweep.runs, name)
+            used = list(dict.fromkeys(map(show, values.dropna())))
             unexpected = [value for value in used if value not in expected_values]
             missing = [value for value in expected_values if value not in used]
             short = name.removeprefix("fl_scene.")

@@ -3,104 +3,90 @@
 import base64
 import hashlib
 import json
+import os
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
-from fedpan_exp.report import series
+import pandas as pd
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from plotly.offline import get_plotlyjs
+
+from fedpan_exp.report import tables
+from fedpan_exp.report.charts import chart_data, text_of
 from fedpan_exp.report.claims import PaperFigure
-from fedpan_exp.report.comparison import COLUMNS, Comparison
-from fedpan_exp.report.runs import Run
-from fedpan_exp.report.tables import Table
+from fedpan_exp.report.comparison import FACETS, PAIRED
+from fedpan_exp.report.describe import describe, distinguishing_keys
+from fedpan_exp.report.frame import VALUE, column, each, setting_names
 
 if TYPE_CHECKING:
     from fedpan_exp.report.build import Drawn
 
 WEB = Path(__file__).parent / "web"
-SCRIPTS = (
-    "dom",
-    "filters",
-    "overview",
-    "figures",
-    "curves",
-    "chart",
-    "heat",
-    "tables",
-    "partition",
-    "main",
-)  # in the order of execution
+IN_SCRIPT = str.maketrans({"<": "\\u003c", "\u2028": "\\u2028"})  # escapes in JSON inside HTML
+NUMBER = re.compile(r"[+−-]?[\d.,]+%?( .*)?|–")
 
 
-@dataclass(frozen=True)
-class Content:
-    runs: Sequence[Run]
+@dataclass(frozen=True, eq=False)
+class Page:
+    runs: pd.DataFrame
     drawn: Sequence["Drawn"]
     missing: Sequence[PaperFigure]
-    comparisons: Sequence[Comparison]
-    target: Table
-    troubles: Sequence[str]
+    paired: pd.DataFrame
+    target: pd.DataFrame
+    problems: Sequence[str]
     built: str
     watching: bool
 
 
-def render(content: Content, out: Path) -> str:
-    """User-given names reach the page as JSON only; its content security policy forbids requests and other scripts."""
-    script = "\n".join((WEB / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    data = json.dumps(to_json(content, out), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    parts = {
-        "DIGEST": digest,
-        "STYLE": (WEB / "page.css").read_text(encoding="utf-8"),
-        "DATA": data.replace("<", "\\u003c").replace("\u2028", "\\u2028"),
-        "SCRIPT": script,
-    }
-    head, *rest = (WEB / "page.html").read_text(encoding="utf-8").split("{{")
-    return head + "".join(parts[name] + tail for name, tail in (piece.split("}}", 1) for piece in rest))
+def render(page: Page, out: Path) -> str:
+    """User-given names are escaped, and reach scripts as JSON only; the content security policy forbids requests and
+    all scripts but these two."""
+    names = distinguishing_keys(page.runs, "seed", "pan")
+    status = page.runs["status"].mask((page.runs["status"] == "done") & ~page.runs["complete"], "damaged")
+    runs = page.runs.assign(
+        status=status,
+        label=[describe(run, names) for run in each(page.runs)],
+        link=[f"./{quote(os.path.relpath(folder.resolve(), out.resolve()))}" for folder in page.runs["folder"]],
+        last5=(100 * column(page.runs, VALUE)).map("{:.2f}".format, na_action="ignore"),
+        best=(100 * column(page.runs, "summary/best_acc")).map("{:.2f}".format, na_action="ignore"),
+    )
+    scripts = [get_plotlyjs(), (WEB / "page.js").read_text(encoding="utf-8")]
+    data = chart_data(runs, setting_names(page.runs), names) | {"watching": page.watching}
+    facets = page.paired.rename(columns={"PAN": "pan"})[[*FACETS, "pan"]]
+    environment = Environment(
+        loader=FileSystemLoader(WEB), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    environment.filters |= {"cells": cells, "image": image, "text": text_of}
+    return environment.get_template("page.html").render(
+        page=page,
+        runs=runs,
+        incomplete=runs[~runs["complete"]],
+        statuses=Counter(status),
+        facets={facet: sorted(runs[facet].dropna().unique()) for facet in (*FACETS, "pan", "status")},
+        charts=data,
+        paired=cells(page.paired[[*PAIRED]]) | {"attributes": facets.add_prefix("data-").to_dict("records")},
+        style=(WEB / "page.css").read_text(encoding="utf-8"),
+        scripts=scripts,
+        digests=[base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts],
+        data=json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(IN_SCRIPT),
+    )
 
 
-def to_json(content: Content, out: Path) -> dict[str, Any]:
-    return {
-        "built": content.built,
-        "watching": content.watching,
-        "statuses": Counter(run.status if run.complete or run.status != "done" else "damaged" for run in content.runs),
-        "troubles": list(content.troubles),
-        "figures": [_figure(drawn) for drawn in content.drawn],
-        "missing": [{"title": f.title, "name": f.name, "command": f.command} for f in content.missing],
-        "paired": {
-            "columns": COLUMNS,
-            "rows": [
-                {"texts": Table(COLUMNS, [each.row()]).texts()[0], "facets": each.facets}
-                for each in content.comparisons
-            ],
-        },
-        "target": _table(content.target),
-        **series.for_page(content.runs, out),
-    }
+def cells(frame: pd.DataFrame) -> dict[str, Any]:
+    """A table for the template: its columns, whether they are numeric, and its texts."""
+    texts = tables.texts(frame)
+    numeric = [i > 0 and all(map(NUMBER.fullmatch, texts[name])) for i, name in enumerate(frame.columns)]
+    return {"columns": list(frame.columns), "numeric": numeric, "rows": texts.to_numpy().tolist(), "attributes": ()}
 
 
-def _figure(drawn: "Drawn") -> dict[str, Any]:
-    paper_figure, sweep, result = drawn.paper_figure, drawn.sweep, drawn.result
-    return {
-        "id": sweep.id,
-        "name": paper_figure.name,
-        "title": paper_figure.title,
-        "scale": sweep.scale,
-        "statement": paper_figure.statement,
-        "command": sweep.command,
-        "runs": len(sweep.runs),
-        "seeds": len({run.seed for run in sweep.runs if run.complete}),
-        "differences": paper_figure.differences_from_paper(sweep),
-        "warnings": sweep.warnings(),
-        "trouble": drawn.trouble,
-        "stem": drawn.stem,
-        "svg": drawn.svg,
-        "footnotes": result.footnotes if result else [],
-        "table": _table(result.table) if result else None,
-        "claims": [claim.row(result.findings.get(claim.key)) for claim in paper_figure.claims] if result else [],
-    }
-
-
-def _table(table: Table) -> dict[str, Any]:
-    return {"columns": list(table.columns), "rows": table.texts()}
+def image(svg: str) -> dict[str, Any]:
+    """A figure for the template: its address and size."""
+    size = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
+    width, height = map(float, size.groups()) if size else (720, 400)
+    encoded = base64.b64encode(svg.encode()).decode()
+    return {"src": f"data:image/svg+xml;base64,{encoded}", "width": round(width), "height": round(height)}

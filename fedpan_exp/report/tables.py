@@ -1,18 +1,17 @@
-"""Tables as Markdown, LaTeX (booktabs) and CSV."""
+"""Tables: data frames whose cells may be MeanStd, as Markdown, LaTeX (booktabs) and CSV."""
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from fedpan_exp.report.pairing import Paired
-from fedpan_exp.report.statistics import SeedStats
+import pandas as pd
 
-LATEX = {
-    **{character: f"\\{character}" for character in "&%$#_{}"},
-    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$"},
-    **{"±": r"$\pm$", "∘": r"$\circ$", "−": "$-$", "–": "--", "·": r"$\cdot$", "≥": r"$\geq$"},
-}
+from fedpan_exp.report.statistics import Paired, SeedStats
+
+LATEX = str.maketrans(
+    {"±": r"$\pm$", "∘": r"$\circ$", "−": "$-$", "–": "--", "·": r"$\cdot$", "≥": r"$\geq$", "<": "$<$", ">": "$>$"}
+)
+MARKDOWN = str.maketrans({"\\": "\\\\", "|": "\\|", "<": "&lt;"})
 
 
 @dataclass(frozen=True)
@@ -54,55 +53,39 @@ def gain(difference: Paired | None, scale: float = 100) -> MeanStd:
     return MeanStd(difference.mean * scale, deviation, difference.n, sign=True)
 
 
-@dataclass(frozen=True)
-class Table:
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Value]]
-
-    def texts(self) -> list[list[str]]:
-        return [[_text(value) for value in row] for row in self.rows]
-
-    def markdown(self) -> str:
-        rows = [[_markdown(text) for text in row] for row in [list(self.columns), *self.texts()]]
-        lines = [f"| {' | '.join(row)} |" for row in rows]
-        return "\n".join([lines[0], f"|{'---|' * len(self.columns)}", *lines[1:]]) + "\n"
-
-    def latex(self) -> str:
-        head, *body = [" & ".join(map(_latex, row)) + r" \\" for row in [list(self.columns), *self.texts()]]
-        columns = "l" + "r" * (len(self.columns) - 1)
-        lines = [rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule"]
-        return "\n".join([*lines, r"\end{tabular}"]) + "\n"
-
-    def csv(self) -> str:
-        """In full precision, for programs; a column of MeanStd becomes three: mean, deviation and n."""
-        wide = [any(isinstance(row[i], MeanStd) for row in self.rows) for i in range(len(self.columns))]
-        file = io.StringIO()
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(
-            column
-            for name, is_wide in zip(self.columns, wide, strict=True)
-            for column in ([name, f"{name} deviation", f"{name} n"] if is_wide else [name])
-        )
-        for row in self.rows:
-            writer.writerow(cell for value, is_wide in zip(row, wide, strict=True) for cell in _spread(value, is_wide))
-        return file.getvalue()
+def table(columns: Sequence[str], rows: Sequence[Sequence[Value]]) -> pd.DataFrame:
+    return pd.DataFrame(list(rows), columns=list(columns), dtype=object)
 
 
-def _spread(value: Value, wide: bool) -> list[Value]:
-    if isinstance(value, MeanStd):
-        return [value.mean, value.deviation, value.n]
-    return [value, None, None] if wide else [value]
+def texts(frame: pd.DataFrame) -> pd.DataFrame:
+    """What a reader sees."""
+    return frame.map(_text).astype(object)
 
 
-def _text(value: Value) -> str:
+def markdown(frame: pd.DataFrame) -> str:
+    escaped = texts(frame).map(lambda text: text.translate(MARKDOWN))
+    escaped.columns = [name.translate(MARKDOWN) for name in frame.columns]
+    return escaped.to_markdown(index=False, disable_numparse=True) + "\n"
+
+
+def latex(frame: pd.DataFrame) -> str:
+    columns = "l" + "r" * (len(frame.columns) - 1)
+    return texts(frame).to_latex(index=False, escape=True, column_format=f"@{{}}{columns}@{{}}").translate(LATEX)
+
+
+def csv(frame: pd.DataFrame) -> str:
+    """In full precision, for programs; a column of MeanStd becomes three: mean, deviation and n."""
+    columns: dict[str, list[Any]] = {}
+    for name, cells in frame.items():
+        columns[name] = [cell.mean if isinstance(cell, MeanStd) else cell for cell in cells]
+        if any(isinstance(cell, MeanStd) for cell in cells):
+            for part in ("deviation", "n"):
+                columns[f"{name} {part}"] = [getattr(cell, part, None) for cell in cells]
+    return pd.DataFrame(columns, dtype=object).to_csv(index=False, lineterminator="\n")
+
+
+def _text(value: Any) -> str:
     if value is None:
         return "–"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _markdown(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
-
-
-def _latex(text: str) -> str:
-    return "".join(LATEX.get(character, character) for character in text.replace("\n", " "))
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return text.replace("\n", " ")

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fedpan_exp.federation import count_ranks, federate, make_executor
-from fedpan_exp.studies.federate import Federate
-from fedpan_exp.studies.setup import make_task, set_up
+from fedpan_exp.studies.federate.study import Federate
+from fedpan_exp.studies.shared.setup import make_task, set_up
 from fedpan_exp.sweeping.jobs import Job, Jobs
 from fedpan_exp.system.atomic_io import read_lines
 from fedpan_exp.system.console import clock, console, print_status, progress_bar, quietly, warn

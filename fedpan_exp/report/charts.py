@@ -1,0 +1,170 @@
+"""The data of the page's charts: whole curves, partitions, the settings of all runs, and Plotly's constant parts."""
+
+import base64
+import gzip
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedpan_exp.report.comparison import FACETS
+from fedpan_exp.report.frame import VALUE, column, key, records, show
+from fedpan_exp.report.statistics import pair_gains
+
+METRICS = {
+    "global/test_acc": "test accuracy (%)",
+    "global/test_loss": "test loss",
+    "train/loss": "training loss",
+    "clients/divergence": "divergence of clients",
+    "local/post_acc": "local accuracy (%)",
+}
+AXES = {  # what curves are drawn against: its label, and the columns that are summed over rounds
+    "round": ("rounds", ()),
+    "samples": ("samples trained on", ("train/samples",)),
+    "bytes": ("bytes sent", ("comm/up_bytes", "comm/down_bytes")),
+    "seconds": ("seconds in rounds", ("time/round_s",)),
+}
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A6FD1", "#8C8C8C"]
+DASHES = ("dash", "dot", "dashdot", "longdash", "longdashdot")
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross", "triangle-down", "star")
+HEAT_FIRST = ("fl_scene.alpha", "pan.A", "algorithm.name")  # settings that the heat map shows first
+PLOTLY: dict[str, Any] = {  # what does not depend on filters or theme
+    "config": {
+        **{"responsive": True, "displaylogo": False, "toImageButtonOptions": {"format": "svg"}},
+        # All but "Share chart", which would send data to Plotly's server.
+        "modeBarButtons": [
+            ["toImage", "zoom2d", "pan2d", "select2d", "lasso2d"],
+            ["zoomIn2d", "zoomOut2d", "autoScale2d", "resetScale2d"],
+        ],
+    },
+    "layout": {"paper_bgcolor": "#0000", "plot_bgcolor": "#0000", "margin": {"l": 50, "r": 10, "t": 30, "b": 45}},
+    "layouts": {
+        "curves": {
+            **{"height": 600, "hovermode": "x unified", "showlegend": True},
+            "legend": {"orientation": "h", "y": -0.18, "yanchor": "top", "maxheight": 170},
+        },
+        "heat": {"xaxis": {"type": "category"}, "yaxis": {"type": "category", "autorange": "reversed"}},
+        "partition": {"height": 380, "yaxis": {"autorange": "reversed"}},
+    },
+    "heat": {
+        **{"type": "heatmap", "xgap": 1, "ygap": 1, "texttemplate": "%{text}", "showscale": False},
+        "hovertemplate": "%{y}, %{x}: %{text}<extra></extra>",
+    },
+    "mixed": "* mean over runs that differ in more than the seed; filter, or choose other settings, to separate them.",
+}
+CLIENTS = 100  # of a partition; more would not be legible
+
+
+def chart_data(runs: pd.DataFrame, names: Sequence[str], distinguishing: Sequence[str]) -> dict[str, Any]:
+    """All that the charts are drawn from in the browser; `names` are those of settings."""
+    curves = [curve(folder) for folder in runs["folder"]]
+    partition_codes, partitions = pd.factorize(
+        pd.Series([partition(folder) for folder in runs["folder"]], dtype=object)
+    )
+    shown = runs[[*FACETS, "pan", "status", "seed", "label"]].assign(
+        name=runs.index,
+        index=range(len(runs)),
+        network=runs["dataset"].map(text_of) + ", " + runs["model"].map(text_of),
+        value=column(runs, VALUE).where(runs["complete"]),
+        gain=pair_gains(runs),
+        group=pd.factorize(key(runs, "seed"))[0],
+        base=pd.factorize(key(runs, "seed", "pan"))[0],
+        partition=partition_codes,
+        curve=[pack(columns) for columns in curves],
+    )
+    rounds = [hash(columns["round"].tobytes()) if columns else 0 for columns in curves]
+    seeds = pd.Series(list(zip(shown["group"], rounds, strict=True)), runs.index).where(runs["complete"], shown["name"])
+    settings = {name: pd.factorize(runs[name].map(text_of)) for name in names}
+    varying = [name for name in (*distinguishing, "pan.mode", "pan.A", "pan.T", "seed") if name in settings]
+    varying = [name for name in varying if len(settings[name][1]) > 1 and name not in ("dataset.name", "model.name")]
+    return PLOTLY | {
+        "runs": shown.astype(object).where(shown.notna(), None).to_dict("records"),
+        "settings": {name: [values.tolist(), codes.tolist()] for name, (codes, values) in settings.items()},
+        "varying": sorted(varying, key=lambda name: [*HEAT_FIRST, name].index(name)),
+        "networks": [network for network, _ in Counter(shown["network"][shown["value"].notna()]).most_common()],
+        "lines": {"setting": lines(shown, seeds), "run": lines(shown, shown["name"])},
+        "metrics": {name: label for name, label in METRICS.items() if any(name in columns for columns in curves)},
+        "axes": {name: label for name, (label, _) in AXES.items()},
+        "partitions": [compress(text) for text in partitions],
+    }
+
+
+def lines(runs: pd.DataFrame, by: pd.Series) -> list[dict[str, Any]]:
+    """The lines of the curves. PANs off and on share a colour: off is solid, and each PAN has its own dashes."""
+    result: list[dict[str, Any]] = []
+    for _, group in runs[runs["curve"].notna()].groupby(by, sort=False):
+        first = group.iloc[0]
+        pans = runs["pan"][(runs["base"] == first["base"]) & (runs["pan"] != "off")].unique().tolist()
+        dash = "solid" if first["pan"] == "off" else DASHES[pans.index(first["pan"]) % len(DASHES)]
+        pan = "PANs off" if first["pan"] == "off" else first["pan"]
+        seeds = f"mean of {len(group)} seeds" if len(group) > 1 else f"seed {text_of(first['seed'])}"
+        unfinished = "" if first["status"] == "done" else f" [{first['status']}]"
+        style = {
+            "line": {"color": COLOURS[first["base"] % len(COLOURS)], "dash": dash},
+            "marker": {"symbol": SYMBOLS[len(result) % len(SYMBOLS)], "size": 6, "maxdisplayed": 9},
+        }
+        label = " · ".join(filter(None, (first["label"], pan, seeds))) + unfinished
+        result.append({"name": first["name"], "label": label, "runs": group["index"].tolist(), "style": style})
+    return sorted(result, key=lambda line: _line_order(runs.loc[line["name"]]))
+
+
+def _line_order(run: pd.Series) -> tuple[bool, str, bool, str]:
+    """Finished runs first; PANs off before on."""
+    return run["status"] != "done", run["label"], run["pan"] != "off", run["pan"]
+
+
+def curve(folder: Path) -> dict[str, np.ndarray]:
+    """Metrics in the tested rounds, and what was added to each axis since the tested round before."""
+    rows = records(folder)
+    metrics = [name for name in METRICS if name in rows and pd.api.types.is_numeric_dtype(rows[name])]
+    if not metrics:
+        return {}
+    tested = rows[metrics[0]].notna()
+    totals = {
+        name: sum((column(rows, part).fillna(0) for part in parts), start=0 * rows["round"]).cumsum()
+        for name, (_, parts) in AXES.items()
+    } | {"round": rows["round"]}
+    steps = {name: np.diff(total[tested], prepend=0) for name, total in totals.items()}
+    return {**steps, **{name: rows.loc[tested, name].to_numpy() for name in metrics}}
+
+
+def pack(columns: dict[str, np.ndarray]) -> str | None:
+    """JSON in four digits, compressed, so that a page has room for all rounds."""
+    values = {name: ",".join(map("{:.4g}".format, column.tolist())) for name, column in columns.items()}
+    text = ",".join(f'"{name}":[{re.sub("nan|-?inf", "null", numbers)}]' for name, numbers in values.items())
+    return compress(f"{{{text}}}") if columns else None
+
+
+def compress(text: str) -> str:
+    return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
+
+
+def partition(folder: Path) -> str | None:
+    """A Plotly trace of the samples by client and label, and a remark, as JSON."""
+    try:
+        samples = pd.read_csv(folder / "partition.csv").iloc[:, 2:].astype(int).to_numpy()
+    except (OSError, ValueError):
+        return None
+    if not samples.size:
+        return None
+    shown = samples[:CLIENTS]
+    client, label = np.nonzero(shown)
+    size, sums = shown[client, label].tolist(), shown.sum(axis=1)
+    colours = [COLOURS[i % len(COLOURS)] for i in label]
+    trace = {
+        **{"mode": "markers", "x": client.tolist(), "y": label.tolist()},
+        "marker": {"size": size, "sizemode": "area", "sizeref": int(shown.max()) / 128, "sizemin": 1, "color": colours},
+        "hovertemplate": "client %{x}, label %{y}: %{marker.size} samples<extra></extra>",
+    }
+    clients = f"the first {CLIENTS} of {len(samples)} clients" if len(samples) > CLIENTS else f"{len(samples)} clients"
+    remark = f"{clients}, {sums.min()} to {sums.max()} samples; largest dot: {shown.max()} samples."
+    return json.dumps({"trace": trace, "remark": remark})
+
+
+def text_of(value: Any) -> str:
+    return "–" if value is None or value is pd.NA or value != value else show(value)

@@ -1,1 +1,0 @@
-"""One function per kind of figure; each takes a sweep and returns a FigureResult."""

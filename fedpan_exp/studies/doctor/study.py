@@ -1,0 +1,96 @@
+"""Does the position encoding have an effect in each layer? A table of its values per layer, with advice."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from rich.table import Table
+
+from fedpan_exp.config import Experiment
+from fedpan_exp.models import Pan, PositionEncoding, encodings
+from fedpan_exp.studies.study import Study
+from fedpan_exp.system.atomic_io import write_json
+from fedpan_exp.system.console import console, print_status, warn
+from fedpan_exp.system.signals import StopRequest
+from fedpan_exp.tracking.record import Record
+
+COLUMNS = {  # key of a record -> column of the table
+    "layer": "layer",
+    "width": "width",
+    "distinct": "values",
+    "largest_group": "max per value",
+    "spread": "spread",
+    "on": "PANs",
+    "norm": "norm layer",
+}
+MAX_A = {"add": 0.25, "mul": 0.75}  # the largest in the paper; training may fail above
+
+
+@dataclass
+class Doctor(Study):
+    name: str = "doctor"
+    # Encodings depend neither on training nor on randomness.
+    irrelevant = ("algorithm", "fl_scene", "training", "fabric", "eval_every", "seed")
+
+    def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
+        layers = encodings(experiment.build(experiment.pan))
+        rows = [examine(encoding) for encoding in layers]
+        record.start()
+        for number, row in enumerate(rows, start=1):
+            record.write(number, row)
+        neutral = 0.0 if experiment.pan.mode == "add" else 1.0
+        values = {encoding.layer: encoding.values.tolist() for encoding in layers}
+        write_json(record.folder / "encodings.json", {"neutral": neutral, "values": values})
+        console.print(table(rows))
+        show_advice(rows)
+        warn_about_amplitude(experiment.pan)
+        record.write_summary({"summary/layers": len(rows), "summary/silent_layers": sum(not row["on"] for row in rows)})
+
+
+def examine(encoding: PositionEncoding) -> dict[str, Any]:
+    low, high = encoding.values.aminmax()
+    return {
+        "layer": encoding.layer,
+        "width": encoding.neurons,
+        "distinct": len(encoding.value_counts),
+        "largest_group": max(encoding.value_counts),
+        "spread": (high - low).item(),
+        "on": len(encoding.value_counts) > 1 and not encoding.removed_by_norm,
+        "norm": encoding.norm,
+        "advice": advise(encoding),
+    }
+
+
+def advise(encoding: PositionEncoding) -> str:
+    largest = max(encoding.value_counts)
+    if encoding.neutral:
+        return "no encoding: needs A above 0 and a T that is not a multiple of half the width"
+    if encoding.removed_by_norm:
+        return "the BatchNorm after it cancels it: use pan.placement=paper, which encodes after the norm"
+    if len(encoding.value_counts) == 1:
+        return "all neurons have the same value; swapping them has no effect: choose another T"
+    if largest == 2:
+        return "most values belong to two neurons: pan.encoding=ramp gives each neuron a distinct value"
+    if largest > 2:
+        return f"up to {largest} neurons have the same value; swapping them has no effect: choose a smaller T, or ramp"
+    return "every neuron has a distinct value"
+
+
+def table(rows: list[dict[str, Any]]) -> Table:
+    grid = Table(*COLUMNS.values(), box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for row in rows:
+        cells = {**row, "spread": f"{row['spread']:.3g}", "on": "on" if row["on"] else "off"}
+        grid.add_row(*(str(cells[name]) for name in COLUMNS))
+    return grid
+
+
+def show_advice(rows: list[dict[str, Any]]) -> None:
+    """Print one line per distinct advice, with its layers."""
+    console.print()
+    for advice in dict.fromkeys(row["advice"] for row in rows):
+        layers = [row["layer"] for row in rows if row["advice"] == advice]
+        print_status("advice", f"{' '.join(layers) if len(layers) < len(rows) else 'all layers'}: {advice}")
+
+
+def warn_about_amplitude(pan: Pan) -> None:
+    if not pan.is_off and MAX_A[pan.mode] < pan.A:
+        warn(f"pan.A={pan.A:g} is above {MAX_A[pan.mode]:g}, the paper's largest for pan={pan.mode}")

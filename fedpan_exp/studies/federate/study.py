@@ -1,0 +1,111 @@
+"""Train a global model over clients, round by round: the main study."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from fedpan_exp.algorithms import ServerState
+from fedpan_exp.config import Experiment
+from fedpan_exp.federation import Checkpoints, ClientStates, count_ranks, federate, make_executor
+from fedpan_exp.probes import PROBES, make_probes, measure
+from fedpan_exp.studies.shared.setup import FederatedSetup, accuracies, make_task, set_up, write_partition, write_users
+from fedpan_exp.studies.study import Study
+from fedpan_exp.system.console import print_status, progress_bar
+from fedpan_exp.system.signals import Interrupted, StopRequest
+from fedpan_exp.tracking.record import CHECKPOINT, Record
+
+SUMMED = ("comm/up_bytes", "comm/down_bytes", "time/round_s")
+
+
+@dataclass
+class Federate(Study):
+    name: str = "federate"
+
+    def total_rounds(self, experiment: Experiment) -> int:
+        return experiment.fl_scene.H
+
+    def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
+        run_federated(experiment, set_up(experiment), record, stop)
+
+
+class Trained(NamedTuple):
+    server: ServerState
+    summary: dict[str, float]
+
+
+def run_federated(experiment: Experiment, setup: FederatedSetup, record: Record, stop: StopRequest) -> Trained:
+    """Run all rounds, resuming from the last checkpoint; afterwards the network holds the global model."""
+    scene, trainer = experiment.fl_scene, setup.trainer
+    probes = make_probes(experiment.probes, trainer, setup.clients, setup.test)
+    task = make_task(experiment, setup)
+
+    record.lock()
+    checkpoints = Checkpoints(record.folder / CHECKPOINT, record.name, experiment.checkpoint)
+    states = ClientStates(checkpoints.states_folder, on_disk=scene.client_memory == "disk")
+    if experiment.rerun:
+        checkpoints.clear()
+    resume = checkpoints.restore_latest(states, record.metrics_bytes, trainer.fabric.device)
+    records = record.start(keep_bytes=resume.records if resume else 0)
+    write_users(record, setup.data)
+    write_partition(record, setup.data, setup.split, experiment.dataset.classes)
+    rounds = resume.round_idx if resume else 0
+    if resume:
+        server = resume.server
+        print_status("resume", f"after round {rounds}, from its checkpoint")
+
+    ranks = count_ranks(experiment.ranks, task.cohort_size, trainer.fabric.device)
+    if ranks > 1:
+        print_status("ranks", f"{ranks} processes with one thread each train the clients of a round")
+    with progress_bar("federate", scene.H * task.cohort_size, done=rounds * task.cohort_size) as progress:
+
+        def on_clients_done(clients: int) -> None:
+            progress.advance(clients)
+            record.heartbeat()
+
+        executor = make_executor(task, ranks, states, stop, on_clients_done)
+        try:
+            for round_ in federate(task, executor, resume):
+                rounds, server, metrics = round_.index, round_.server, round_.metrics()
+                if experiment.evaluates(rounds):
+                    score = round_.test()
+                    metrics |= {"global/test_acc": score.accuracy, "global/test_loss": score.loss}
+                if round_.snapshot:
+                    metrics |= measure(probes, round_.snapshot)
+                record.write(rounds, metrics)
+                records.append({"round": rounds, **metrics})
+                if checkpoints.is_due(rounds):
+                    checkpoints.save(rounds, server, states, record.metrics_bytes)
+                progress.describe(f"round {rounds}/{scene.H}  {describe(records)}")
+        except Interrupted as interruption:
+            if interruption.cleanly and rounds:
+                checkpoints.save(rounds, server, states, record.metrics_bytes)
+                interruption.saved_round = rounds
+            raise
+        finally:  # a run that ends early gets a summary too
+            summary = summarise(records, experiment.target_acc)
+            record.write_summary(summary)
+    trainer.net.load(server.weights, server.buffers)
+    record.save_weights(trainer.net.net.state_dict())
+    return Trained(server, summary)
+
+
+def describe(records: list[dict[str, Any]]) -> str:
+    """The state of the run in one line."""
+    tested = [record["global/test_acc"] for record in records if "global/test_acc" in record]
+    latest = f"{tested[-1]:.2%}" if tested else "?"
+    last = records[-1]
+    return f"loss {last['train/loss']:.4f}  accuracy {latest}  {1 / last['time/round_s']:.2f} rounds/s"
+
+
+def summarise(records: list[dict[str, Any]], target: float) -> dict[str, float]:
+    """The values of a run that tables show."""
+    values = accuracies([record["global/test_acc"] for record in records if "global/test_acc" in record])
+    values["summary/rounds"] = len(records)
+    for name in SUMMED:
+        values[f"summary/{name}"] = sum(record[name] for record in records)
+    reached = next((i for i, record in enumerate(records, 1) if record.get("global/test_acc", -1.0) >= target), None)
+    if reached:
+        values["summary/rounds_to_target"] = reached
+        values["summary/bytes_to_target"] = sum(r["comm/up_bytes"] + r["comm/down_bytes"] for r in records[:reached])
+    probed = [{name: r[name] for name in r if name.split("/")[0] in PROBES} for r in records]
+    values |= {f"summary/{name}": value for name, value in next(filter(None, reversed(probed)), {}).items()}
+    return values

@@ -1,0 +1,33 @@
+"""How is the data distributed over clients? Writes the label counts per client as a table and a plot."""
+
+from dataclasses import dataclass
+
+from fedpan_exp.config import Experiment
+from fedpan_exp.studies.shared.setup import load_and_split, write_partition, write_users
+from fedpan_exp.studies.study import Study
+from fedpan_exp.system.signals import StopRequest
+from fedpan_exp.tracking.record import Record
+
+
+@dataclass
+class Partition(Study):
+    name: str = "partition"
+    # These do not affect the split.
+    irrelevant = ("model", "pan", "algorithm", "training", "eval_every", "probes", "probe_every")
+
+    def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
+        data, split = load_and_split(experiment)
+        record.start()
+        write_users(record, data)
+        counts = write_partition(record, data, split, experiment.dataset.classes)
+        sizes = counts.sum(1).float()
+        labels = (counts > 0).sum(1).float()
+        record.write_summary(
+            {
+                "summary/clients": len(counts),
+                "summary/samples_min": int(sizes.min()),
+                "summary/samples_mean": float(sizes.mean()),
+                "summary/samples_max": int(sizes.max()),
+                "summary/labels_a_client": float(labels.mean()),
+            }
+        )

@@ -1,0 +1,67 @@
+"""How much accuracy does a trained network lose when its neurons are shuffled?"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+
+from torch import Tensor
+
+from fedpan_exp.alignment.permutation_spec import permute
+from fedpan_exp.alignment.shuffle import sample_permutations
+from fedpan_exp.alignment.shuffle_error import shuffle_error
+from fedpan_exp.config import Experiment
+from fedpan_exp.studies.shared.centralized import CentralizedStudy, lock_run, set_up_centralized, train_network
+from fedpan_exp.studies.shared.repeats import mean_and_deviation
+from fedpan_exp.studies.shared.weights import load_run_weights
+from fedpan_exp.system.console import print_status, progress_bar
+from fedpan_exp.system.errors import require
+from fedpan_exp.system.rng import rng
+from fedpan_exp.system.signals import StopRequest
+from fedpan_exp.tracking.record import Record
+
+
+@dataclass
+class ShuffleTest(CentralizedStudy):
+    """Accuracy and shuffle error on the test set over P_sf."""
+
+    name: str = "shuffle_test"
+    weights: str | None = None  # run folder to load from; null: train a network
+    P_sf: list[float] = field(default_factory=list)
+    repeats: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        in_range = bool(self.P_sf) and all(0 <= P_sf <= 1 for P_sf in self.P_sf)
+        require(in_range, "study.P_sf", "values in [0, 1]", self.P_sf)
+        require(self.repeats >= 1, "study.repeats", "at least 1", self.repeats)
+
+    def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
+        setup = set_up_centralized(experiment)
+        spec = setup.eval_network.permutation_spec
+        loaded = load_run_weights(Path(self.weights), record, setup.eval_network) if self.weights else None
+        lock_run(experiment, record)
+        record.start()
+        state = loaded or train_network(setup, record, stop)
+        record.save_weights(state)
+        device = setup.evaluator.fabric.device
+        state = {name: tensor.to(device) for name, tensor in state.items()}
+        outputs = setup.logits(state)
+        accuracy = _accuracy(outputs, setup.test.y)
+        print_status("trained", f"test accuracy {accuracy:.2%} before shuffling")
+        record.write_summary({"summary/test_acc": accuracy})
+        with progress_bar("shuffle", len(self.P_sf) * self.repeats) as progress:
+            for number, P_sf in enumerate(self.P_sf, start=1):
+                accuracies, errors = [], []
+                for repeat in progress.track(stop.interruptible(range(self.repeats))):
+                    permutations = sample_permutations(spec, P_sf, rng(experiment.seed, "shuffle", repeat))
+                    shuffled = setup.logits(permute(state, spec, permutations))
+                    accuracies.append(_accuracy(shuffled, setup.test.y))
+                    errors.append(shuffle_error(shuffled, outputs))
+                    record.heartbeat()
+                result = {**mean_and_deviation("test_acc", accuracies), "error": fmean(errors)}
+                record.write(number, {"P_sf": P_sf, **result})
+                progress.describe(f"P_sf {P_sf:g}  accuracy {result['test_acc']:.2%}  error {result['error']:.4g}")
+
+
+def _accuracy(logits: Tensor, y: Tensor) -> float:
+    return (logits.argmax(1) == y).sum().item() / len(y)
