@@ -182,6 +182,13 @@ def test_curves_by_click_mouse_and_keys(driver, page):
             len(driver.find_elements("css selector", "#curves .hoverlayer .legendtext, #curves .hoverlayer text")) > 5
         )
     )
+    click(driver, "#curves [data-title='Box Select']")
+    driver.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", chart)
+    width, height = area.size["width"], area.size["height"]
+    corner = ActionChains(driver).move_to_element_with_offset(area, 0.1 * width, -0.45 * height)
+    corner.click_and_hold().move_by_offset(round(0.35 * width), round(0.9 * height)).release().perform()
+    wait_until(lambda: len(lines(driver)) == 6)  # those with more than half of the rounds
+    click(driver, "#curves [data-title='Zoom']")
     before = driver.execute_script("return document.querySelector('#curves .chart').layout.xaxis.range")
     ActionChains(driver).move_to_element(area).click_and_hold().move_by_offset(150, 60).release().perform()  # zoom
     wait_until(

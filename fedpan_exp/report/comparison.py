@@ -60,7 +60,7 @@ def target_table(runs: pd.DataFrame, target: float) -> pd.DataFrame:
 
 def run_table(runs: pd.DataFrame) -> pd.DataFrame:
     names = distinguishing_keys(runs, "seed", "pan")
-    frame = runs[["status", "problem"]].reset_index()
+    frame = runs[["status", "problem"]].reset_index().rename(columns={"problem": "trouble"})
     frame["setting"] = [describe(run, names) for run in each(runs)]
     frame["PAN"], frame["seed"] = runs["pan"].to_list(), runs["seed"].astype("Int64").to_list()
     for title, name in (("last five (%)", VALUE), ("best (%)", "summary/best_acc")):
