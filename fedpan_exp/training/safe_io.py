@@ -30,7 +30,7 @@ class SafeIO(CheckpointIO):
 
 
 def _encode(node: Any, tensors: dict[str, torch.Tensor]) -> Any:
-    """Turn dictionaries into lists of pairs: JSON would turn integer keys into strings."""
+    """Turn dictionaries into lists of pairs: JSON would make strings of integer keys."""
     if isinstance(node, torch.Tensor):
         tensors[str(len(tensors))] = node.detach().cpu().contiguous().clone()  # safetensors rejects shared memory
         return {"tensor": str(len(tensors) - 1)}
