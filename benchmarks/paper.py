@@ -11,8 +11,7 @@ from fedpan_exp.studies import STUDIES
 from fedpan_exp.studies.centralized import CentralizedStudy
 from fedpan_exp.studies.federate import Federate
 from fedpan_exp.studies.fusion import Fusion
-from fedpan_exp.sweeping.grids import expand
-from fedpan_exp.sweeping.jobs import Job, read_jobs
+from fedpan_exp.sweeping.jobs import Job, distinct, read_jobs
 from fedpan_exp.system.console import console, quietly
 from fedpan_exp.system.paths import SWEEPS
 
@@ -79,8 +78,7 @@ def _work(experiment: Experiment) -> Work:
 
 def jobs_of(sweep: str) -> list[Job]:
     with quietly():
-        jobs = read_jobs(expand([f"sweeps={sweep}", "scale=paper"]))
-    return jobs.distinct() if jobs else []  # None: a search, of which the paper has none
+        return distinct(read_jobs(f"sweeps={sweep}", "scale=paper"))
 
 
 def show(name: str, cost: Cost) -> None:
@@ -93,9 +91,9 @@ def main() -> None:
     config.register(STUDIES)
     runs: dict[str, Job] = {}  # exhibits share some
     figure: list[Job] = []
-    for path in sorted(SWEEPS.glob("*.yaml")):
+    for path in sorted(set(SWEEPS.glob("*.yaml")) - {SWEEPS / "search.yaml"}):  # the paper has no search
         found = jobs_of(path.stem)
-        runs |= {job.record.name: job for job in found}
+        runs |= {job.name: job for job in found}
         figure += [job for job in found if path.stem == FIGURE and job.experiment.dataset.name == "cifar100"]
     console.print(f"assumed: {RATE / 1e12:.0f} TFLOP/s sustained, at least {LAYER * 1e6:.0f} µs a layer and step")
     console.print(f"  {'':36}{'runs':>6}{'rounds':>10}{'10^9 img':>9}{'10^18 op':>9}{'GPU h':>9}{f'h on {GPUS}':>9}")

@@ -21,7 +21,9 @@ ALLOWED = {
         "config",
     },
     "report": {"system", "tracking"},
-    "sweeping": {"system", "federation", "tracking", "config", "studies"},
+    "sweeping": {
+        *("system", "models", "data", "training", "algorithms", "federation", "tracking", "config", "studies"),
+    },
     "cli": {"system", "federation", "tracking", "config", "studies", "report", "sweeping"},
     "__init__": {"system"},
     "__main__": {"cli"},
