@@ -296,7 +296,7 @@ def chosen(out: str) -> list[str]:
         (("dataset=femnist",), "fl_scene=natural by dataset=femnist"),
         (
             ("scale=smoke", "fl_scene.E=3"),
-            "dataset=digits fl_scene.K=10 fl_scene.R=0.5 fl_scene.H=2 by scale=smoke",
+            "dataset=digits fl_scene.K=10 fl_scene.R=0.5 fl_scene.H=2 fl_scene.B=16 training.warmup=none by scale=smoke",
         ),
         (("scale=laptop", "sweeps=alpha", "hydra.mode=RUN"), "fl_scene.H=50 fl_scene.E=2 by scale=laptop"),
         (("sweeps=alpha", "hydra.mode=RUN"), "fl_scene.H=200 by sweeps=alpha"),

@@ -15,7 +15,7 @@ from fedpan_exp.system.paths import CONF, SWEEPS
 
 HYDRA_ERRORS = (HydraException, OmegaConfBaseException)
 NOTHING_CHOSEN = "Config group override must be"  # Hydra raises a bare ValueError for group=null
-UNKNOWN_IN_FILE = re.compile(r"In '([^']+)': \w+ raised while composing config:\s*Key '([^']+)' (?:is )?not in")
+UNKNOWN_IN_FILE = re.compile(r"In '([^']+)': \w+ raised while composing config:\s*Key '.+' not in '\w+'\s+full_key: (\S+)")
 EXTRAS = {  # option -> the package that provides it
     "hydra/launcher/joblib": "hydra-joblib-launcher",
     "hydra/launcher/submitit_slurm": "hydra-submitit-launcher",
@@ -58,9 +58,7 @@ def one_line(error: Exception, overrides: Sequence[str]) -> str:
     if unknown := re.search(r"Could not override '([^']+)'", text):
         return _unknown(unknown[1].split("@")[0], overrides)
     if unknown := UNKNOWN_IN_FILE.search(text):
-        file, key = unknown.groups()
-        names = [*GRID_KEYS, *_settings(overrides)] if file.startswith("sweeps/") else _settings(overrides)
-        return f"{key} in {file}.yaml is not a setting{hint(key, names)}"
+        return _unknown(unknown[2], overrides, unknown[1])
     cause = str(error.__cause__ or error)
     wrong = re.search(r"Value '(.*)' of type '\w+' could not be converted to (\w+)", cause + text, re.S)
     key = re.search(r"full_key: (\S+)", cause + text)
@@ -69,11 +67,12 @@ def one_line(error: Exception, overrides: Sequence[str]) -> str:
     return " ".join(line.strip() for line in text.splitlines() if line.strip())[:300]
 
 
-def _unknown(name: str, overrides: Sequence[str]) -> str:
-    names = _settings(overrides)
+def _unknown(name: str, overrides: Sequence[str], file: str = "") -> str:
+    names = [*_settings(overrides), *(GRID_KEYS if file.startswith("sweeps/") else ())]
     section = name.rpartition(".")[0]
     siblings = [known.rpartition(".")[2] for known in names if section and known.rpartition(".")[0] == section]
-    return f"{name} is not a setting" + (f"; {section} has {listed(siblings)}" if siblings else hint(name, names))
+    advice = f"; {section} has {listed(siblings)}" if siblings else hint(name, names)
+    return f"{name}{f' in {file}.yaml' if file else ''} is not a setting{advice}"
 
 
 def _settings(overrides: Sequence[str]) -> list[str]:

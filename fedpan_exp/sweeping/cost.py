@@ -89,17 +89,16 @@ def estimate_costs(jobs: Sequence[Job]) -> list[Cost]:
 def count_work(experiment: Experiment, clients: int) -> Work:
     """Let the algorithm's own hooks train one batch without values. PANs are off: they take no matrix product."""
     algorithm, batch = experiment.algorithm, 2  # BatchNorm cannot train on one sample
-    with torch.device("meta"):
+    with torch.device("meta"), FlopCounterMode(display=False) as counter:
         net = FlatNet(experiment.build(Pan()))
-        x, y = torch.empty(batch, *experiment.dataset.shape), torch.empty(batch, dtype=torch.long)
-    server = ServerState(net.weights, net.buffers, clients)
-    algorithm.init_server(server)
-    client = ClientContext(server, {}, batch, accumulated_lr=1.0)
-    with FlopCounterMode(display=False) as counter:
+        server = ServerState(net.weights, net.buffers, clients)
+        algorithm.init_server(server)
+        client = ClientContext(server, {}, batch, accumulated_lr=1.0)
         algorithm.init_client(net, client)
+        x, y = torch.empty(batch, *experiment.dataset.shape), torch.empty(batch, dtype=torch.long)
         algorithm.loss(net, x, y, client).backward()
         algorithm.adjust_gradient(net, client)
-    extras = algorithm.finish_client(net, client)
+        extras = algorithm.finish_client(net, client)
     up = ClientUpdate(net.weights, net.buffers, 1.0, extras).bytes
     down = sum(vector.nbytes for vector in algorithm.payload(server))
     return Work(counter.get_total_flops() // batch, up + down, net.weights.nbytes + net.buffers.nbytes)
