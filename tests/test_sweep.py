@@ -202,7 +202,9 @@ def test_a_sweep_stops_at_the_first_error_if_asked_to(command):
     overrides = (*SMOKE, "training.lr=0.05,1e12,0.06", "training.warmup=none", "fl_scene.E=3")
     swept = command("-m", *overrides, "on_error=stop")
     assert swept.code == 1
-    assert re.fullmatch(r"fedpan_exp: training.lr=1000000000000.0: diverged .*\nfedpan_exp: 1 of 3 runs failed\n", swept.err)
+    assert re.fullmatch(
+        r"fedpan_exp: training.lr=1000000000000.0: diverged .*\nfedpan_exp: 1 of 3 runs failed\n", swept.err
+    )
     assert "sweep  1 done, 1 diverged, 1 not started, in runs" in swept.out
     assert command("-m", *overrides, "on_error=stop").code == 0  # what has diverged is finished
     assert len(runs(Path())) == 3

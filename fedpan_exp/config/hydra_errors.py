@@ -15,7 +15,9 @@ from fedpan_exp.system.paths import CONF, SWEEPS
 
 HYDRA_ERRORS = (HydraException, OmegaConfBaseException)
 NOTHING_CHOSEN = "Config group override must be"  # Hydra raises a bare ValueError for group=null
-UNKNOWN_IN_FILE = re.compile(r"In '([^']+)': \w+ raised while composing config:\s*Key '.+' not in '\w+'\s+full_key: (\S+)")
+UNKNOWN_IN_FILE = re.compile(
+    r"In '([^']+)': \w+ raised while composing config:\s*Key '.+' not in '\w+'\s+full_key: (\S+)"
+)
 EXTRAS = {  # option -> the package that provides it
     "hydra/launcher/joblib": "hydra-joblib-launcher",
     "hydra/launcher/submitit_slurm": "hydra-submitit-launcher",

@@ -62,6 +62,7 @@ def estimate_costs(jobs: Sequence[Job]) -> list[Cost]:
     """Estimate each run, leaving out those whose clients are unknown without their dataset."""
     earlier = _earlier_runs({Path(job.experiment.runs) for job in jobs})
     splits: dict[str, Split | None] = {key: run.split for key, run in earlier.items()}
+    works: dict[str, Work] = {}
     speeds: dict[str, float] = {}  # by family of networks
     costs = []
     for job in jobs:
@@ -73,7 +74,9 @@ def estimate_costs(jobs: Sequence[Job]) -> list[Cost]:
         if split is None:
             continue
         cohort_size = scene.cohort_size(split.clients)
-        work = count_work(experiment, split.clients)
+        if speed_key not in works:
+            works[speed_key] = count_work(experiment, split.clients)
+        work = works[speed_key]
         if speed_key in earlier:
             sample_s = earlier[speed_key].sample_s
         else:

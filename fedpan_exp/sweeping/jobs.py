@@ -99,9 +99,9 @@ def read_jobs(*args: str) -> list[Job]:
     with initialize_config_dir(str(CONF), version_base="1.3"):
         loader = GlobalHydra.instance().config_loader()
         master = loader.load_configuration("config", list(args), run_mode=RunMode.MULTIRUN)
-        sweeper = master.hydra.sweeper
-        grids = [OmegaConf.to_container(sweeper)[key] for key in ("grids", "for_each", "scales", "params")]
-        return compose_jobs(Grids(*grids), master, loader)
+        sweeper: Any = OmegaConf.to_container(master.hydra.sweeper)
+        grids = Grids(sweeper["grids"], sweeper["for_each"], sweeper["scales"], sweeper["params"])
+        return compose_jobs(grids, master, loader)
 
 
 def _compose_job(overrides: list[str], typed: list[str], master: DictConfig, loader: ConfigLoader) -> Job:
