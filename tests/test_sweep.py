@@ -231,7 +231,7 @@ def test_one_job_of_a_sweep_can_be_run_alone(command):
         ("grids: [{pan: mul}]\nfor_each: 3", "for_each in sweeps/mine.yaml must be a list of settings and their values, got 3"),
         ("grids: [{pan: mul}]\nscales: {smok: {seed: 1}}", "a scale in sweeps/mine.yaml must be paper, laptop or smoke, got smok; did you mean smoke?"),
         ("grid: [{pan: mul}]", "grid in sweeps/mine.yaml is not a setting; did you mean grids?"),
-        ("grids: [{pan: mul}]\nfl_scene: {h: 3}", "client_memory and shuffle_x"),
+        ("grids: [{pan: mul}]\nfl_scene: {h: 3}", "fl_scene.h in sweeps/mine.yaml is not a setting; fl_scene has K, R, E, H, alpha, B, partition, shards, min_samples, small_clients, local_test, averaging, bn_statistics and client_memory"),
         ("grids: [{pan.Z: 3}]", "pan.Z is not a setting; pan has mode, A, T, encoding, placement, per_client and own_share"),
         ("grids: [{seed: '0,1,x'}]", "seed must be a whole number, got x; nothing was started, though 2 other jobs are valid"),
         ("[1, 2]", "mine.yaml must be settings and their values, got [1, 2]"),
@@ -289,7 +289,6 @@ def test_every_command_works_with_hydras_other_flags(command, config_dir):
     [
         (("--cfg", "job"), "scale: smoke"),
         (("--cfg", "hydra"), "_target_: hydra_plugins.fedpan_sweeper.FedpanSweeper"),
-        (("--info", "defaults"), "hydra/sweeper/fedpan"),
     ],
 )
 def test_hydras_information_about_a_sweep(command, flags, text):
@@ -299,11 +298,17 @@ def test_hydras_information_about_a_sweep(command, flags, text):
     assert not Path("runs").exists()
 
 
-def test_hydras_help_knows_the_sweeper(tmp_path):
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (("--hydra-help",), "hydra/sweeper: basic, fedpan, optuna"),
+        (("sweeps=alpha", "--info", "defaults"), "hydra/sweeper/fedpan"),
+    ],
+)
+def test_hydra_knows_the_sweeper(tmp_path, flags, text):
     """In a process of its own: Hydra changes the logging for good."""
-    help_command = [sys.executable, "-m", "fedpan_exp", "--hydra-help"]
-    shown = subprocess.run(help_command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert "hydra/sweeper: basic, fedpan, optuna" in shown.stdout
+    command = [sys.executable, "-m", "fedpan_exp", *flags]
+    assert text in subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
 
 
 def test_an_option_between_settings(command):
