@@ -11,8 +11,7 @@ from fedpan_exp.studies import load_studies
 from fedpan_exp.studies.federate.study import Federate
 from fedpan_exp.studies.fusion.study import Fusion
 from fedpan_exp.studies.shared.centralized import CentralizedStudy
-from fedpan_exp.sweeping.grids import expand
-from fedpan_exp.sweeping.jobs import Job, read_jobs
+from fedpan_exp.sweeping.jobs import Job, distinct, read_jobs
 from fedpan_exp.system.console import console, quietly
 from fedpan_exp.system.paths import SWEEPS
 
@@ -79,8 +78,7 @@ def _workload(experiment: Experiment) -> Workload:
 
 def jobs_of(sweep: str) -> list[Job]:
     with quietly():
-        jobs = read_jobs(expand([f"sweeps={sweep}", "scale=paper"]))
-    return jobs.distinct() if jobs else []  # None: a hyperparameter search, which is not in the paper
+        return distinct(read_jobs(f"sweeps={sweep}", "scale=paper"))
 
 
 def show(name: str, cost: Cost) -> None:
@@ -93,9 +91,9 @@ def main() -> None:
     config.register(load_studies())
     runs: dict[str, Job] = {}  # by name: figures share some
     figure: list[Job] = []
-    for path in sorted(SWEEPS.glob("*.yaml")):
+    for path in sorted(set(SWEEPS.glob("*.yaml")) - {SWEEPS / "search.yaml"}):  # the paper has no search
         jobs = jobs_of(path.stem)
-        runs |= {job.record.name: job for job in jobs}
+        runs |= {job.name: job for job in jobs}
         figure += [job for job in jobs if path.stem == FIGURE and job.experiment.dataset.name == "cifar100"]
     console.print(
         f"assumed: {FLOPS_PER_S / 1e12:.0f} TFLOP/s sustained, at least {MIN_LAYER_S * 1e6:.0f} µs per layer and step"

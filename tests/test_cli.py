@@ -145,6 +145,8 @@ BAD = [
     ("seeds=1", "seeds is not a setting; did you mean seed?"),
     ("pan=null", "a group must have one of its options, got pan=null"),
     ("+pan.Z=1", "pan.Z is not a setting"),
+    ("seed=0,1", "a single run must have one value per setting, got seed=0,1; -m runs a sweep over several"),
+    ("seed=range(3)", "a single run must have one value per setting, got seed=range(3); -m runs a sweep over several"),
     ("+sed=1", "sed is not a setting; did you mean seed?"),
     ("eval_every=inf", "eval_every must be above 0, got inf"),
     ("dataset.classes=5", "dataset.classes must be at least 10, the number of classes in digits, got 5"),
@@ -230,9 +232,9 @@ def test_resnet_accepts_small_grey_images(command):
 
 
 def test_a_sweep_continues_after_a_failed_job(command):
-    ended = command(*SMALL, *WILD, "-m", "training.lr=1,0.001")  # the last lr wins
+    ended = command("-m", *SMALL, *WILD, "training.lr=1,0.001")  # the last lr wins
     assert ended.code == 1
-    assert ended.err.startswith("fedpan_exp: diverged in round")
+    assert ended.err.startswith("fedpan_exp: training.lr=1: diverged in round")
     assert sorted(read_json(folder / "status.json")["status"] for folder in ended.runs) == ["diverged", "done"]
 
 
@@ -294,7 +296,7 @@ def chosen(out: str) -> list[str]:
         (("dataset=femnist",), "fl_scene=natural by dataset=femnist"),
         (
             ("scale=smoke", "fl_scene.E=3"),
-            "dataset=digits fl_scene.K=10 fl_scene.R=0.5 fl_scene.H=2 by scale=smoke",
+            "dataset=digits fl_scene.K=10 fl_scene.R=0.5 fl_scene.H=2 fl_scene.B=16 training.warmup=none by scale=smoke",
         ),
         (("scale=laptop", "sweeps=alpha", "hydra.mode=RUN"), "fl_scene.H=50 fl_scene.E=2 by scale=laptop"),
         (("sweeps=alpha", "hydra.mode=RUN"), "fl_scene.H=200 by sweeps=alpha"),
@@ -327,10 +329,12 @@ def test_a_run_shows_no_choice_that_the_user_made(command, overrides):
     assert chosen(ended.out) == []
 
 
-def test_a_job_shows_what_its_sweep_chose(command):
-    ended = command("study=doctor", "sweeps=alpha", "dataset=digits", "fl_scene.alpha=1")
+def test_a_sweep_shows_once_what_it_chose_and_what_groups_chose_for_some_jobs(command):
+    """The settings that differ between jobs are in the lines of the jobs."""
+    ended = command("study=doctor", "sweeps=alpha", "dataset=digits", "fl_scene.alpha=1", "algorithm=fedavg,scaffold")
     assert ended.code == 0, ended.err
-    assert chosen(ended.out) == [f"pan={pan} fl_scene.H=200 by sweeps=alpha" for pan in ("off", "mul")]
+    assert chosen(ended.out) == ["fl_scene.H=200 by sweeps=alpha   training.momentum=0 by algorithm=scaffold"]
+    assert "  pan=mul" in ended.out
     typed = command("-m", "study=doctor", "dataset=digits", "pan=off,add")
     assert typed.code == 0, typed.err
     assert chosen(typed.out) == []

@@ -4,9 +4,7 @@ from fedpan_exp.sweeping.jobs import read_jobs
 
 
 def names(*overrides: str) -> list[str]:
-    jobs = read_jobs([["-m", "dataset=digits", *overrides]])
-    assert jobs is not None
-    return [job.record.name for job in jobs.jobs]
+    return [job.name for job in read_jobs("dataset=digits", *overrides)]
 
 
 def test_pans_off_is_one_run_for_any_A_T_and_encoding():

@@ -22,7 +22,9 @@ ALLOWED = {
     },
     "report": {"system", "tracking"},  # it finds the studies' figures by their folders
     "figures": {"system", "tracking", "report"},  # studies/*/figure.py, and what they import of studies/
-    "sweeping": {"system", "federation", "tracking", "config", "studies"},
+    "sweeping": {
+        *("system", "models", "data", "training", "algorithms", "federation", "tracking", "config", "studies"),
+    },
     "cli": {"system", "federation", "tracking", "config", "studies", "report", "sweeping"},
     "__init__": {"system"},
     "__main__": {"cli"},

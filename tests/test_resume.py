@@ -89,7 +89,7 @@ def test_a_signal_ends_a_run_within_a_batch_and_keeps_the_last_complete_round(tm
 
 def test_a_signal_ends_the_whole_sweep(tmp_path):
     process = child(tmp_path, "-m", *SMALL, "seed=0,1,2", "fl_scene.H=300")
-    wait_for(lambda: printed_rounds(tmp_path / "output"))
+    wait_for(lambda: list(tmp_path.glob("runs/*/metrics.jsonl")))
     os.kill(process, signal.SIGINT)
     assert ended(process) == 128 + signal.SIGINT
     assert len(list(tmp_path.glob("runs/federate-*"))) == 1

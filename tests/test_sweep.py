@@ -1,28 +1,36 @@
 """Sweeps: all jobs checked first, planned, each experiment run once, shared between processes, resumed."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import hydra
 import pytest
 import yaml
+from hydra import initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.plugins import Plugins
+from hydra.plugins.sweeper import Sweeper
+from hydra.types import HydraContext, RunMode
 from processes import child, ended, wait_for
 from run_folders import is_drawn
 
 from conftest import experiment
 from fedpan_exp.config import compose
+from fedpan_exp.config.sweep_file import GRID_KEYS
 from fedpan_exp.report.collect import paper_figures
 from fedpan_exp.report.frame import load
 from fedpan_exp.report.sweeps import read_sweeps
-from fedpan_exp.sweeping import grids, plan
-from fedpan_exp.sweeping.grids import expand
+from fedpan_exp.sweeping import cost
+from fedpan_exp.sweeping.grids import Grids
 from fedpan_exp.sweeping.jobs import read_jobs
 from fedpan_exp.system.atomic_io import read_json, read_lines
 from fedpan_exp.system.errors import ConfigError
-from fedpan_exp.system.paths import SWEEPS
+from fedpan_exp.system.paths import CONF, SWEEPS
 from fedpan_exp.tracking.runs import RunEntry, find_runs
 
 SMOKE = ("scale=smoke", "model.width=16")
@@ -32,8 +40,13 @@ def runs(folder: Path) -> dict[str, Path]:
     return {path.name: path for path in (folder / "runs").glob("federate-*")}
 
 
+def job_lines(out: str) -> list[str]:
+    """The lines on single runs."""
+    return re.findall(r"^sweep  \d+/\d+  .*$", out, re.MULTILINE)
+
+
 def test_all_errors_of_a_sweep_are_reported_before_the_first_job_starts(command):
-    ended = command(*SMOKE, "-m", "pan.A=-1,0.1,-2", "seed=0,1")
+    ended = command("-m", *SMOKE, "pan.A=-1,0.1,-2", "seed=0,1")
     assert ended.code == 1
     assert ended.err == (
         "fedpan_exp: pan.A must be at least 0, got -1.0\n"
@@ -70,25 +83,28 @@ def test_the_plan_and_the_sweep_count_the_same_experiment_once(command):
     assert swept.code == 0, swept.err
     assert len(runs(Path())) == 9
     assert len([name for name in runs(Path()) if "-off-" in name]) == 1
-    assert "sweep  job 21/21, 0 runs to go" in swept.out
-    assert swept.out.count("round 2/2") == 9
+    assert "sweep  T, 21 jobs share 9 runs, 0 finished before\n" in swept.out
+    lines = job_lines(swept.out)
+    assert len(lines) == 9
+    assert re.fullmatch(r"sweep  2/9  pan=add  pan\.T=1   +\d+\.\d\d%  0:0\d  0:\d\d left", lines[1])
+    assert re.fullmatch(r"sweep  9/9  pan=mul  pan\.T=12  +\d+\.\d\d%  0:0\d", lines[-1])
+    assert "  algorithm " not in swept.out  # the settings are in config.yaml
 
     again = command("sweeps=T", *SMOKE)
     assert again.code == 0
-    assert "round" not in again.out
-    assert again.out.count(": done, last five") == 21
+    assert [line.endswith("%  done before") for line in job_lines(again.out)] == [True] * 9
     assert "9 done, 0 started, 0 locked, 0 to do" in command("sweeps=T", *SMOKE, "plan=true").out
 
 
 def test_a_plan_counts_users_if_they_are_the_clients(command):
     """fl_scene.K=0 means all users: half of 10 are in a round, not one."""
     (folder,) = command(*SMOKE).runs
-    with_K = plan._recorded(RunEntry(folder))
+    with_K = cost.read_earlier(RunEntry(folder))
     config_file = folder / "config.yaml"
     config_file.write_text(config_file.read_text().replace("  K: 10\n", "  K: 0\n"))
     assert RunEntry(folder).settings["fl_scene"]["K"] == 0
-    assert plan._recorded(RunEntry(folder)) == with_K
-    assert with_K.clients == 10
+    assert cost.read_earlier(RunEntry(folder)) == with_K
+    assert with_K.split.clients == 10
 
 
 SWEPT = sorted(path.stem for path in SWEEPS.glob("*.yaml"))
@@ -103,15 +119,18 @@ def end(override: str, which: int) -> str:
 @pytest.mark.parametrize("sweep", SWEPT)
 def test_every_sweep_composes_and_has_a_description(sweep):
     """One job of each grid at each scale; the others are composed when the sweep runs."""
-    lines = [
-        [end(override, which) for override in overrides]
-        for scale, which in (("paper", 0), ("laptop", -1), ("smoke", -1))
-        for overrides in expand([f"sweeps={sweep}", f"scale={scale}"])
-    ]
-    jobs = read_jobs(lines)
-    if jobs:  # a search has none before it starts
-        assert {job.experiment.scale for job in jobs.jobs} == {"paper", "laptop", "smoke"}
-        assert {job.experiment.fl_scene.H for job in jobs.jobs if job.experiment.scale == "smoke"} == {2}
+    content = yaml.safe_load((SWEEPS / f"{sweep}.yaml").read_text())
+    grids = Grids(**{key: content.get(key) for key in GRID_KEYS})
+    alone = [] if sweep == "search" else [f"hydra.sweeper.{key}=null" for key in GRID_KEYS]
+    for scale, which in (("paper", 0), ("laptop", -1), ("smoke", -1)):
+        for overrides in grids.expand(scale, ()):
+            job = [end(override, which) for override in overrides]
+            if sweep == "search":  # has no jobs before it starts
+                assert experiment(f"sweeps={sweep}", f"scale={scale}", *job).scale == scale
+                continue
+            (job,) = read_jobs(f"sweeps={sweep}", f"scale={scale}", *alone, *job)
+            assert job.experiment.scale == scale
+            assert job.experiment.fl_scene.H == 2 or scale != "smoke"
     text = (SWEEPS / f"{sweep}.yaml").read_text()
     assert f"#   python -m fedpan_exp sweeps={sweep}" in text
     assert "# Paper" in text
@@ -143,9 +162,7 @@ def test_every_paper_figure_has_a_sweep_and_every_sweep_a_figure():
 
 
 def test_a_setting_on_the_command_line_replaces_the_grid():
-    jobs = read_jobs(expand(["sweeps=alpha", "pan=add", "fl_scene.alpha=3"]))
-    assert jobs is not None
-    (only,) = jobs.jobs
+    (only,) = read_jobs("sweeps=alpha", "pan=add", "fl_scene.alpha=3")
     assert (only.experiment.pan.mode, only.experiment.fl_scene.alpha, only.experiment.fl_scene.H) == ("add", 3, 200)
 
 
@@ -178,6 +195,21 @@ def test_a_failing_job_stops_neither_its_grid_nor_the_next(command):
     assert "diverged in round" in swept.err
     assert {status(path) for path in runs(Path()).values()} == {"diverged"}
     assert len(runs(Path())) == 12
+    assert swept.err.endswith("fedpan_exp: 12 of 12 runs failed\n")
+
+
+def test_a_sweep_stops_at_the_first_error_if_asked_to(command):
+    overrides = (*SMOKE, "training.lr=0.05,1e12,0.06", "training.warmup=none", "fl_scene.E=3")
+    swept = command("-m", *overrides, "on_error=stop")
+    assert swept.code == 1
+    assert re.fullmatch(
+        r"fedpan_exp: training.lr=1000000000000.0: diverged .*\nfedpan_exp: 1 of 3 runs failed\n", swept.err
+    )
+    assert "sweep  1 done, 1 diverged, 1 not started, in runs" in swept.out
+    assert command("-m", *overrides, "on_error=stop").code == 0  # what has diverged is finished
+    assert len(runs(Path())) == 3
+    wrong = command("-m", *overrides, "on_error=halt")
+    assert wrong.err == "fedpan_exp: on_error must be continue or stop, got halt\n"
 
 
 def test_one_job_of_a_sweep_can_be_run_alone(command):
@@ -190,27 +222,106 @@ def test_one_job_of_a_sweep_can_be_run_alone(command):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("grids: []", "must be a list of settings and their values, got []"),
-        ("grids: {pan: off}", "must be a list of settings and their values, got {'pan': False}"),
-        ("grids: [{pan.A: }]", "pan.A in {} must have values, got none"),
+        ("grids: []", "grids in sweeps/mine.yaml must be a list of settings and their values, got []"),
+        (
+            "grids: {pan: off}",
+            "grids in sweeps/mine.yaml must be a list of settings and their values, got {'pan': False}",
+        ),
+        ("grids: [{pan.A: }]", "pan.A in sweeps/mine.yaml must have values, got none"),
+        ("grids: [{pan: mul}]\nfor_each: 3", "for_each in sweeps/mine.yaml must be a list of settings and their values, got 3"),
+        ("grids: [{pan: mul}]\nscales: {smok: {seed: 1}}", "a scale in sweeps/mine.yaml must be paper, laptop or smoke, got smok; did you mean smoke?"),
+        ("grid: [{pan: mul}]", "grid in sweeps/mine.yaml is not a setting; did you mean grids?"),
+        ("grids: [{pan: mul}]\nfl_scene: {h: 3}", "fl_scene.h in sweeps/mine.yaml is not a setting; fl_scene has K, R, E, H, alpha, B, partition, shards, min_samples, small_clients, local_test, averaging, bn_statistics and client_memory"),
+        ("grids: [{pan.Z: 3}]", "pan.Z is not a setting; pan has mode, A, T, encoding, placement, per_client and own_share"),
+        ("grids: [{seed: '0,1,x'}]", "seed must be a whole number, got x; nothing was started, though 2 other jobs are valid"),
+        ("[1, 2]", "mine.yaml must be settings and their values, got [1, 2]"),
+        ("a: [", "mine.yaml must be a YAML file, got an error: while parsing a flow node"),
     ],
-)
-def test_a_sweep_file_with_an_empty_grid(tmp_path, monkeypatch, command, content, message):
-    file = tmp_path / "mine.yaml"
-    file.write_text(f"# Mine\n{content}\n")
-    for module in (grids, compose):
-        monkeypatch.setattr(module, "SWEEPS", tmp_path)
+)  # fmt: skip
+def test_an_invalid_sweep_file(tmp_path, monkeypatch, command, content, message):
+    folder = tmp_path / "sweeps"
+    folder.mkdir()
+    (folder / "mine.yaml").write_text(f"# Mine\n{content}\n")
+    monkeypatch.setattr(compose, "SWEEPS", folder)
     ended = command("sweeps=mine", *SMOKE)
     assert ended.code == 1
     assert ended.err.startswith("fedpan_exp: ")
-    assert message.replace("{}", str(file)) in ended.err
+    assert ended.err.endswith(f"{message}\n")
     assert len(ended.err.splitlines()) == 1
+    assert not Path("runs").exists()
+
+
+def test_hydra_instantiates_the_sweeper():
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = hydra.compose("config", ["sweeps=alpha"], return_hydra_config=True)
+        context = HydraContext(GlobalHydra.instance().config_loader(), None)
+    assert cfg.hydra.mode == RunMode.MULTIRUN
+    sweeper = Plugins.instance().instantiate_sweeper(hydra_context=context, task_function=print, config=cfg)
+    assert type(sweeper).__name__ == "FedpanSweeper"
+    assert isinstance(sweeper, Sweeper)
+
+
+@pytest.fixture
+def config_dir(tmp_path) -> str:
+    """A folder with an option of one's own."""
+    (tmp_path / "mine/pan").mkdir(parents=True)
+    (tmp_path / "mine/pan/tiny.yaml").write_text("mode: mul\nA: 0.01\nT: 1\n")
+    return str(tmp_path / "mine")
+
+
+def test_every_command_works_with_hydras_other_flags(command, config_dir):
+    flags = ("--config-dir", config_dir)
+    planned = command(*flags, *SMOKE, "pan=tiny", "plan=true")
+    assert "1, of which 0 repeat another job's experiment: 1 runs" in planned.out, planned.err
+    planned = command(*flags, "sweeps=alpha", *SMOKE, "pan=off,tiny", "plan=true")
+    assert "8, of which 0 repeat another job's experiment: 8 runs" in planned.out, planned.err
+    assert not Path("runs").exists()
+    for multirun in ((), ("-m",)):
+        swept = command(*flags, *multirun, "sweeps=alpha", *SMOKE, "pan=tiny", "fl_scene.alpha=1,10")
+        assert swept.code == 0, swept.err
+        assert len(runs(Path())) == 2
+    assert "sweep  2 done, in runs" in command(*flags, "-m", *SMOKE, "pan=tiny", "fl_scene.alpha=1,10").out
+    assert all("mul0.01" in name for name in runs(Path()))
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (("--cfg", "job"), "scale: smoke"),
+        (("--cfg", "hydra"), "_target_: hydra_plugins.fedpan_sweeper.FedpanSweeper"),
+    ],
+)
+def test_hydras_information_about_a_sweep(command, flags, text):
+    shown = command("sweeps=alpha", "scale=smoke", *flags)
+    assert shown.code == 0, shown.err
+    assert text in shown.out
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (("--hydra-help",), "hydra/sweeper: basic, fedpan, optuna"),
+        (("sweeps=alpha", "--info", "defaults"), "hydra/sweeper/fedpan"),
+    ],
+)
+def test_hydra_knows_the_sweeper(tmp_path, flags, text):
+    """In a process of its own: Hydra changes the logging for good."""
+    command = [sys.executable, "-m", "fedpan_exp", *flags]
+    assert text in subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+
+def test_an_option_between_settings(command):
+    ended = command("scale=smoke", "-m", "seed=0,1")
+    assert (ended.code, ended.err) == (
+        1,
+        "fedpan_exp: -m must come before the settings: python -m fedpan_exp -m ...\n",
+    )
 
 
 def test_a_grid_over_all_options_of_a_group():
-    jobs = read_jobs([["-m", *SMOKE, "algorithm=glob(fed*)"]])
-    assert jobs is not None
-    assert [job.experiment.algorithm.name for job in jobs.jobs] == ["fedavg", "fedopt", "fedprox"]
+    jobs = read_jobs(*SMOKE, "algorithm=glob(fed*)")
+    assert [job.experiment.algorithm.name for job in jobs] == ["fedavg", "fedopt", "fedprox"]
 
 
 @pytest.mark.parametrize("overrides", [("sweeps=alpha,K",), ("sweeps=alpha", "scale=laptop,smoke")])
@@ -254,11 +365,12 @@ def test_a_killed_sweep_resumes_with_what_is_left(tmp_path):
 def test_two_processes_share_the_jobs_of_a_sweep(tmp_path):
     both = [child(tmp_path, *OVERRIDES) for _ in range(2)]
     assert [ended(process) for process in both] == [0, 0]
-    output = (tmp_path / "output").read_text()
-    assert output.count("round 20/20") == len(runs(tmp_path)) == 8  # each exactly once
+    assert len(runs(tmp_path)) == 8
+    for path in runs(tmp_path).values():
+        assert [record["round"] for record in read_lines(path / "metrics.jsonl")] == [*range(1, 21)]
     assert {status(path) for path in runs(tmp_path).values()} == {"done"}
     workers = {read_json(path / "status.json")["process"] for path in runs(tmp_path).values()}
-    assert workers <= set(both)
+    assert workers == set(both)
 
 
 @pytest.mark.slow
@@ -281,6 +393,20 @@ def test_all_launchers_give_the_same_numbers(tmp_path):
         weights[launcher] = {name: (path / "weights.safetensors").read_bytes() for name, path in folders.items()}
     assert len(weights["basic"]) == 4
     assert weights["basic"] == weights["cores"] == weights["submitit_local"]
+
+
+@pytest.mark.slow
+def test_a_killed_process_of_the_launcher_costs_no_run(tmp_path):
+    """joblib gives up all jobs when a process dies; the sweep launches them again, and the killed run resumes."""
+    command = [sys.executable, "-m", "fedpan_exp", "-m", *SMOKE, "fl_scene.H=150", "seed=0,1,2,3,4", "ranks=1"]
+    process = subprocess.Popen([*command, "hydra/launcher=cores"], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: any((path / "metrics.jsonl").exists() for path in runs(tmp_path).values()))
+    first = next(path for path in runs(tmp_path).values() if (path / "metrics.jsonl").exists())
+    os.kill(read_json(first / "status.json")["process"], signal.SIGKILL)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert "warning: a process of the launcher has ended" in errors
+    assert [status(path) for path in runs(tmp_path).values()] == ["done"] * 5
 
 
 def test_a_search_finds_the_best_of_its_trials(command):

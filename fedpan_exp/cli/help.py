@@ -32,7 +32,7 @@ Other commands:
 SETTINGS = """\
 All settings with their values:  python -m fedpan_exp [...] --cfg job
 The paper's letters:             pan.A pan.T  fl_scene.K R E H alpha B
-Also at the root:                seed, runs (folder), rerun=true, ranks, probes, eval_every, training.*, fabric.*
+Also at the root:                seed, runs (folder), rerun=true, on_error, ranks, probes, training.*, fabric.*
 Hydra's own options:             python -m fedpan_exp --hydra-help
 """
 

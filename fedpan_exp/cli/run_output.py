@@ -1,11 +1,10 @@
 """Output at the start and the end of a run: its settings, its results, its folder."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from rich.table import Table
 
-from fedpan_exp.config.choices import Choice
+from fedpan_exp.config.choices import Choice, describe_choices, short
 from fedpan_exp.system.atomic_io import read_json
 from fedpan_exp.system.console import clock, console, print_status
 from fedpan_exp.system.errors import Diverged
@@ -35,15 +34,12 @@ def print_settings(record: Record, choices: Sequence[Choice]) -> None:
     for group, values in record.settings.items():
         if isinstance(values, dict):
             shown = {key.replace("/", "."): value for key, value in flat(values).items()}
-            print_status(group, "  ".join(f"{key}={_short(value)}" for key, value in shown.items()))
+            print_status(group, "  ".join(f"{key}={short(value)}" for key, value in shown.items()))
         else:
             ungrouped[group] = values
-    print_status("other", "  ".join(f"{key}={_short(value)}" for key, value in ungrouped.items()))
+    print_status("other", "  ".join(f"{key}={short(value)}" for key, value in ungrouped.items()))
     if choices:
-        by_chooser: dict[str, list[str]] = {}
-        for choice in choices:
-            by_chooser.setdefault(choice.chosen_by, []).append(f"{choice.setting}={_short(choice.value)}")
-        print_status("chosen", "   ".join(f"{' '.join(chosen)} by {by}" for by, chosen in by_chooser.items()))
+        print_status("chosen", describe_choices(choices))
     console.print()
 
 
@@ -68,20 +64,3 @@ def print_results(record: Record, earlier: bool = False) -> float | None:
     if earlier and status["status"] == "diverged":
         raise Diverged(status["reason"])
     return summary.get("summary/last5_acc")
-
-
-def print_finished(record: Record) -> float | None:
-    """Print one line on a run that was finished before; return the last-five accuracy."""
-    status = read_json(record.folder / "status.json")
-    last5 = read_json(record.folder / "summary.json").get("summary/last5_acc")
-    accuracy = "" if last5 is None else f", last five {last5:.2%}"
-    console.print(f"{record.name}: {status.get('status')}{accuracy}", markup=False)
-    return last5
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{','.join(map(_short, value))}]"
-    if isinstance(value, float):
-        return f"{value:g}"
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +55,29 @@ def find_choices(cfg: DictConfig, hydra: HydraConf, args: Sequence[str]) -> list
     return list({choice.setting: choice for choice in reversed(untyped)}.values())[::-1]  # the first of each setting
 
 
+def describe_choices(choices: Iterable[Choice]) -> str:
+    """training.momentum=0 by algorithm=scaffold   model=vgg11 by dataset=cifar10"""
+    by_chooser: dict[str, dict[str, None]] = {}  # sets in order
+    for choice in choices:
+        by_chooser.setdefault(choice.chosen_by, {})[f"{choice.setting}={short(choice.value)}"] = None
+    return "   ".join(f"{' '.join(chosen)} by {chooser}" for chooser, chosen in by_chooser.items())
+
+
+def short(value: Any) -> str:
+    """A setting's value as on the command line."""
+    if isinstance(value, list):
+        return f"[{','.join(map(short, value))}]"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _files(folders: Iterable[Path], group: str, option: str) -> Iterable[Path]:
     candidates = [SWEEPS / f"{option}.yaml"] if group == "sweeps" else [f / group / f"{option}.yaml" for f in folders]
     return [path for path in candidates if path.is_file()][:1]
 
 
+@cache
 def _read(path: Path, group: str) -> tuple[dict[str, str], dict[str, Any]]:
     """Return the options that a YAML file chooses for other groups, and the settings it makes outside its own group."""
     text = path.read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from fedpan_exp.algorithms import ALGORITHMS
 from fedpan_exp.config.experiment import Experiment
-from fedpan_exp.config.sweep_file import shared_settings
+from fedpan_exp.config.sweep_file import as_config
 from fedpan_exp.models import MODELS
 from fedpan_exp.system.errors import ConfigError, hint
 from fedpan_exp.system.paths import CONF, SWEEPS
@@ -26,13 +26,14 @@ def register(studies: Mapping[str, type]) -> None:
     """
     # fidelity=authors selects the released code's variant of an algorithm where it differs from the canonical one.
     OmegaConf.register_new_resolver("variant", VARIANTS.__getitem__, replace=True)
+    OmegaConf.register_new_resolver("at_smoke", _at_smoke, replace=True)
     store = ConfigStore.instance().store
     store(name="schema", node=Experiment)
     for group, schemas in (("algorithm", ALGORITHMS), ("model", MODELS), ("study", studies)):
         for name, schema in schemas.items():
             store(group=f"{group}/schema", name=name, node=schema, package=group)
     for sweep in sorted(SWEEPS.glob("*.yaml")):
-        store(group="sweeps", name=sweep.stem, node=shared_settings(sweep), package="_global_")
+        store(group="sweeps", name=sweep.stem, node=as_config(sweep), package="_global_")
 
 
 def read(cfg: DictConfig) -> Experiment:
@@ -54,6 +55,11 @@ def experiment(*overrides: str) -> Experiment:
     """Compose an experiment from overrides, as the command line does."""
     with initialize_config_dir(str(CONF), version_base="1.3"):
         return read(compose("config", list(overrides)))
+
+
+def _at_smoke(small: Any, usual: Any, *, _root_: DictConfig) -> Any:
+    """${at_smoke:100,500} in a YAML file: 100 at scale=smoke, else 500. For settings that not every study has."""
+    return small if _root_.scale == "smoke" else usual
 
 
 def _reject_unknown(cfg: DictConfig, settings: Any, section: str = "") -> None:

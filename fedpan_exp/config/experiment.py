@@ -41,6 +41,7 @@ class Experiment:
     runs: str = "runs"  # the folder of the run folders
     rerun: bool = False
     plan: bool = False
+    on_error: str = "continue"  # what a sweep does after a failed run
 
     def __post_init__(self) -> None:
         require(0 < self.eval_every < math.inf, "eval_every", "above 0", self.eval_every)
@@ -53,6 +54,7 @@ class Experiment:
         rule = "divergence or cosine where clients have encodings of their own (pan.per_client)"
         require(use_weights_only or self.pan.per_client == "shared", "probes", rule, self.probes)
         check_ranks(self.ranks)
+        require_choice("on_error", self.on_error, ("continue", "stop"))
 
     def network(self) -> Network:
         """Build the network with its initial weights, which depend on the seed but not on the algorithm or the PANs."""

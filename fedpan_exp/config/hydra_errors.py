@@ -1,17 +1,23 @@
 """Turn errors of Hydra and OmegaConf into one line: the setting, the rule, the value, the closest valid name."""
 
 import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from fedpan_exp.system.errors import hint, listed
+from fedpan_exp.config.sweep_file import GRID_KEYS
+from fedpan_exp.system.errors import UserError, hint, listed
 from fedpan_exp.system.paths import CONF, SWEEPS
 
 HYDRA_ERRORS = (HydraException, OmegaConfBaseException)
 NOTHING_CHOSEN = "Config group override must be"  # Hydra raises a bare ValueError for group=null
+UNKNOWN_IN_FILE = re.compile(
+    r"In '([^']+)': \w+ raised while composing config:\s*Key '.+' not in '\w+'\s+full_key: (\S+)"
+)
 EXTRAS = {  # option -> the package that provides it
     "hydra/launcher/joblib": "hydra-joblib-launcher",
     "hydra/launcher/submitit_slurm": "hydra-submitit-launcher",
@@ -22,7 +28,20 @@ EXTRAS = {  # option -> the package that provides it
 KINDS = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false", "String": "a string"}
 
 
-def one_line(error: Exception, overrides: list[str]) -> str:
+@contextmanager
+def as_user_errors(overrides: Sequence[str]) -> Iterator[None]:
+    """Raise errors of Hydra and OmegaConf as UserError."""
+    try:
+        yield
+    except HYDRA_ERRORS as error:
+        raise UserError(one_line(error, overrides)) from None
+    except ValueError as error:
+        if not str(error).startswith(NOTHING_CHOSEN):
+            raise
+        raise UserError(one_line(error, overrides)) from None
+
+
+def one_line(error: Exception, overrides: Sequence[str]) -> str:
     text = str(error)
     if text.startswith(NOTHING_CHOSEN):
         return f"a group must have one of its options, got {listed([o for o in overrides if o.endswith('=null')])}"
@@ -36,8 +55,12 @@ def one_line(error: Exception, overrides: list[str]) -> str:
         return f"{group} must be {listed(options, 'or')}, got {option}{hint(option, options)}"
     if isinstance(error, OverrideParseException):
         return f"cannot read {error.override!r}; settings are written name=value, as in pan.A=0.1"
+    if several := re.search(r"(?:Ambiguous value for argument|Sweep parameters) '([^']+)'", text):
+        return f"a single run must have one value per setting, got {several[1]}; -m runs a sweep over several"
     if unknown := re.search(r"Could not override '([^']+)'", text):
         return _unknown(unknown[1].split("@")[0], overrides)
+    if unknown := UNKNOWN_IN_FILE.search(text):
+        return _unknown(unknown[2], overrides, unknown[1])
     cause = str(error.__cause__ or error)
     wrong = re.search(r"Value '(.*)' of type '\w+' could not be converted to (\w+)", cause + text, re.S)
     key = re.search(r"full_key: (\S+)", cause + text)
@@ -46,14 +69,15 @@ def one_line(error: Exception, overrides: list[str]) -> str:
     return " ".join(line.strip() for line in text.splitlines() if line.strip())[:300]
 
 
-def _unknown(name: str, overrides: list[str]) -> str:
-    names = _settings(overrides)
+def _unknown(name: str, overrides: Sequence[str], file: str = "") -> str:
+    names = [*_settings(overrides), *(GRID_KEYS if file.startswith("sweeps/") else ())]
     section = name.rpartition(".")[0]
     siblings = [known.rpartition(".")[2] for known in names if section and known.rpartition(".")[0] == section]
-    return f"{name} is not a setting" + (f"; {section} has {listed(siblings)}" if siblings else hint(name, names))
+    advice = f"; {section} has {listed(siblings)}" if siblings else hint(name, names)
+    return f"{name}{f' in {file}.yaml' if file else ''} is not a setting{advice}"
 
 
-def _settings(overrides: list[str]) -> list[str]:
+def _settings(overrides: Sequence[str]) -> list[str]:
     """List all valid setting names for the chosen config groups."""
     from hydra import compose, initialize_config_dir
 

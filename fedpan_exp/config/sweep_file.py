@@ -1,28 +1,24 @@
 """The YAML files in sweeps/: ordinary settings that all jobs share, plus the grids that the sweep runs over."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from fedpan_exp.system.errors import ConfigError
+from fedpan_exp.system.errors import ConfigError, first_line
 
 GRID_KEYS = ("for_each", "grids", "scales")  # the keys that are not settings
 
 
-def shared_settings(path: Path) -> dict[str, Any]:
-    """The settings that all jobs of a sweep share, for Hydra to compose."""
-    return {key: value for key, value in read_sweep_file(path).items() if key not in GRID_KEYS}
-
-
-def read_sweep_file(path: Path) -> dict[str, Any]:
-    content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    for key in ("for_each", "grids"):
-        lists = content.get(key, [{}])
-        if not isinstance(lists, list) or not lists or not all(isinstance(one, Mapping) for one in lists):
-            raise ConfigError(f"{key} in {path} must be a list of settings and their values, got {lists}")
-    for setting, values in (pair for grid in content.get("grids", []) for pair in grid.items()):
-        if values in (None, "", []):
-            raise ConfigError(f"{setting} in {path} must have values, got none")
+def as_config(path: Path) -> dict[str, Any]:
+    """Return a sweep file as Hydra composes it: the grids are settings of the sweeper, and there are several jobs."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path} must be a YAML file, got an error: {first_line(error)}") from None
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path} must be settings and their values, got {content}")
+    grids = {key: content.pop(key) for key in GRID_KEYS if key in content}
+    if grids:
+        content["hydra"] = {"mode": "MULTIRUN", "sweeper": grids} | content.get("hydra", {})
     return content

@@ -14,7 +14,7 @@ from fedpan_exp.data.datasets.mnist import FASHION_MNIST, MNIST
 from fedpan_exp.data.datasets.svhn import SVHN
 from fedpan_exp.data.images import DatasetSplits
 from fedpan_exp.data.source import Source
-from fedpan_exp.data.store import load_or_download
+from fedpan_exp.data.store import has_files, load_or_download
 from fedpan_exp.data.transforms import ImageTransform
 from fedpan_exp.data.users import draw_users, hold_out
 from fedpan_exp.system.console import print_status
@@ -54,6 +54,11 @@ class DatasetSettings:
         require(self.crop_padding >= 0, "dataset.crop_padding", "at least 0", self.crop_padding)
         require(0 < self.user_share <= 1, "dataset.user_share", "in (0, 1]", self.user_share)
         require(0 <= self.user_test < 1, "dataset.user_test", "in [0, 1)", self.user_test)
+
+    @property
+    def is_available(self) -> bool:
+        """Whether `load` finds the dataset without downloading it."""
+        return self.name in BUILT_IN or has_files(SOURCES[self.name], Path(self.root).expanduser())
 
     def load(self, seed: int) -> DatasetSplits:
         """Load the dataset, downloading it if needed; the seed selects users and their held-out samples, if any."""

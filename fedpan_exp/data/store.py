@@ -50,6 +50,14 @@ def load_or_download(source: Source, root: Path, verify: bool = True) -> Dataset
     return located.data
 
 
+def has_files(source: Source, root: Path) -> bool:
+    """Whether `locate` would find the dataset; nothing is read."""
+    try:
+        return downloaded_path(source, root).exists() or source.find_files(root) is not None
+    except DataError:
+        return False
+
+
 def locate(source: Source, root: Path) -> LocatedDataset | None:
     """Load the dataset from its files in the root, else from downloaded tensors; None if there are neither."""
     downloaded = downloaded_path(source, root)

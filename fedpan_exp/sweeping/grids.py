@@ -1,43 +1,86 @@
-"""Expand a file of sweeps/ into command lines, one per grid, at a scale."""
+"""Expand the grids of a sweep into the overrides of its jobs, at a scale."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from fedpan_exp.config.sweep_file import read_sweep_file
-from fedpan_exp.system.errors import ConfigError
-from fedpan_exp.system.paths import SWEEPS
+from hydra.core.override_parser.types import Override
+
+from fedpan_exp.system.errors import ConfigError, require_choice
 
 # What replaces a sweep's own dataset and model at a smaller scale, unless its file sets them.
 STAND_INS = {"laptop": {"dataset": "mnist", "model": "mlp"}, "smoke": {"dataset": "digits", "model": "mlp"}}
+SCALES = ("paper", *STAND_INS)
 
 
-def expand(args: Sequence[str]) -> list[list[str]]:
-    """Return one command line per grid of the sweep. A setting on the command line replaces the file's."""
-    sweep, scale = choice(args, "sweeps"), choice(args, "scale") or "paper"
-    for name, value in (("sweeps", sweep), ("scale", scale)):
-        if sweep and value and "," in value:  # the file's grids would be left out
-            raise ConfigError(f"{name} must be a single option with sweeps=..., got {value}")
-    path = SWEEPS / f"{sweep}.yaml"
-    content = read_sweep_file(path) if path.is_file() else {}  # Hydra reports a name that does not exist
-    if "grids" not in content or "hydra.mode=RUN" in args:  # hydra.mode=RUN: a single job of the sweep
-        return [list(args)]
-    given = {_key(arg) for arg in args}
-    at_scale = content.get("scales", {}).get(scale, {})
-    commands = []
-    for shared in content.get("for_each", [{}]):
-        for grid in content["grids"]:
-            chosen = shared | grid
-            chosen |= {key: value for key, value in STAND_INS.get(scale, {}).items() if key in chosen} | at_scale
-            swept = [f"{key}={value}" for key, value in chosen.items() if key not in given]
-            commands.append(["-m", *swept, *(arg for arg in args if arg not in ("-m", "--multirun"))])
-    return [
-        list(command) for command in dict.fromkeys(map(tuple, commands))
-    ]  # without duplicates, which stand-ins can cause
+@dataclass(frozen=True)
+class Grids:
+    """A union of products of settings, as written in a sweep file. All None: the grid is on the command line."""
+
+    grids: Any = None  # a list of {setting: values}
+    for_each: Any = None  # a list of {setting: value}, each combined with every grid
+    scales: Any = None  # scale -> {setting: values} that replace those of the grids
+    params: Any = None  # {setting: values} of every grid
+
+    def check(self, source: str) -> None:
+        """Raise ConfigError if the grids cannot be expanded; `source` names their file in the message."""
+        for key, lists in (("grids", self.grids), ("for_each", self.for_each)):
+            if lists is not None and not (lists and isinstance(lists, list) and all(map(_is_mapping, lists))):
+                raise ConfigError(f"{key} in {source} must be a list of settings and their values, got {lists}")
+        for key, mapping in (("scales", self.scales), ("params", self.params)):
+            if mapping is not None and not _is_mapping(mapping):
+                raise ConfigError(f"{key} in {source} must be settings and their values, got {mapping}")
+        for scale, settings in (self.scales or {}).items():
+            require_choice(f"a scale in {source}", scale, SCALES)
+            if not _is_mapping(settings):
+                raise ConfigError(f"scales.{scale} in {source} must be settings and their values, got {settings}")
+        groups = [self.params or {}, *(self.grids or []), *(self.for_each or []), *(self.scales or {}).values()]
+        for setting, values in (pair for group in groups for pair in group.items()):
+            if values in (None, "", []):
+                raise ConfigError(f"{setting} in {source} must have values, got none")
+
+    def expand(self, scale: str, typed: Collection[str]) -> list[list[str]]:
+        """Return one list of overrides per grid, with values still to be swept over.
+
+        `typed` are the settings on the command line, which replace those of the grids.
+        """
+        at_scale = (self.scales or {}).get(scale, {})
+        expanded = []
+        for shared, grid in itertools.product(self.for_each or [{}], self.grids or [{}]):
+            chosen = (self.params or {}) | shared | grid
+            if self.grids:
+                chosen |= {key: value for key, value in STAND_INS.get(scale, {}).items() if key in chosen} | at_scale
+            expanded.append(tuple(f"{key}={value}" for key, value in chosen.items() if key not in typed))
+        return [list(grid) for grid in dict.fromkeys(expanded)]  # stand-ins can make two grids equal
 
 
-def choice(args: Sequence[str], name: str) -> str | None:
-    """Return the value of a setting on the command line, if given."""
-    return next((arg.partition("=")[2] for arg in reversed(args) if _key(arg) == name), None)
+def product(overrides: Iterable[Override]) -> list[list[str]]:
+    """Return the overrides of each job: every combination of the swept values. The last one of a setting counts."""
+    choices: dict[str, list[str]] = {}
+    for override in overrides:
+        key = override.get_key_element()
+        if override.is_discrete_sweep():
+            choices[key] = [f"{key}={value}" for value in override.sweep_string_iterator()]
+            if not choices[key]:
+                raise ConfigError(f"{key} must have values, got none in {override.input_line}")
+        elif override.is_sweep_override():
+            raise ConfigError(f"{key} must be a list or a range of values in a grid, got {override.input_line}")
+        else:
+            choices[key] = [str(override.input_line)]
+    return [list(job) for job in itertools.product(*choices.values())]
 
 
-def _key(arg: str) -> str:
-    return arg.partition("=")[0].lstrip("+~").partition("@")[0]
+def swept_settings(jobs: Sequence[Sequence[str]]) -> list[str]:
+    """Return the settings that differ between jobs, given the overrides of each."""
+    named = [as_settings(overrides) for overrides in jobs]
+    names = dict.fromkeys(name for settings in named for name in settings)
+    return [name for name in names if len({settings.get(name) for settings in named}) > 1]
+
+
+def as_settings(overrides: Iterable[str]) -> dict[str, str]:
+    return dict(override.split("=", 1) for override in overrides if "=" in override)
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, Mapping)

@@ -12,6 +12,7 @@ T = TypeVar("T")
 
 console = Console(highlight=False, soft_wrap=True)
 error_console = Console(highlight=False, soft_wrap=True, stderr=True)
+bar_console = Console(highlight=False)  # for bars while lines are off
 
 LOG_LINES = 50  # lines of progress in a log file, about, however long the work is
 
@@ -28,6 +29,17 @@ def warn(text: str) -> None:
 @contextmanager
 def quietly() -> Iterator[None]:
     """Print nothing but warnings."""
+    previous, bar_console.quiet = bar_console.quiet, True
+    try:
+        with bars_only():
+            yield
+    finally:
+        bar_console.quiet = previous
+
+
+@contextmanager
+def bars_only() -> Iterator[None]:
+    """Print nothing that stays but warnings: progress is a bar that disappears, and in a log file nothing."""
     previous, console.quiet = console.quiet, True
     try:
         yield
@@ -100,7 +112,8 @@ def _bar(*columns: ProgressColumn) -> Iterator[Progress | None]:
     if not console.is_terminal:
         yield None
         return
-    with Progress(*columns, console=console) as bar:
+    lines_are_off = console.quiet
+    with Progress(*columns, console=bar_console if lines_are_off else console, transient=lines_are_off) as bar:
         yield bar
 
 

@@ -74,3 +74,20 @@ def graceful_shutdown() -> Iterator[StopRequest]:
     finally:
         for signum, handler in previous.items():
             signal.signal(signum, handler)
+
+
+@contextmanager
+def end_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM raise Interrupted, as Ctrl-C raises KeyboardInterrupt, where nothing polls a request to stop."""
+
+    def handle(signum: int, _: FrameType | None) -> None:
+        raise Interrupted(signum, cleanly=False)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGTERM, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)

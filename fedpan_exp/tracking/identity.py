@@ -17,6 +17,7 @@ NON_IDENTITY_KEYS = (
         "runs",
         "rerun",
         "plan",
+        "on_error",
         "checkpoint",
         "target_acc",
         "fabric.accelerator",
@@ -61,7 +62,7 @@ def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off
     identity_config = deepcopy(dict(settings))
     for name in dict.fromkeys((*NON_IDENTITY_KEYS, *irrelevant)):
         *sections, key = name.split(".")
-        reduce(dict.__getitem__, sections, identity_config).pop(key)
+        reduce(dict.__getitem__, sections, identity_config).pop(key, None)
     unused = {"alpha": "dirichlet", "shards": "shards"}  # setting -> the partition that uses it
     if scene := identity_config.get("fl_scene"):
         for key in (key for key, kind in unused.items() if kind not in scene["partition"]):
