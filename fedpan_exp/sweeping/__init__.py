@@ -1,1 +1,1 @@
-"""Sweeps: many experiments with one command. Grids, jobs, plan, progress, summary."""
+"""Sweeps: many experiments with one command, as a Hydra sweeper. Grids, jobs, plan, progress, summary."""
