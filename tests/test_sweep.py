@@ -144,7 +144,8 @@ def test_every_sweep_runs_at_the_smallest_scale_and_is_drawn(command, tmp_path_f
     shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "smoke"
     is_large = sweep.startswith(("compare_noniid", "compare_alpha"))
     fewer = ("algorithm=fedavg,scaffold", "pan=off,mul") if is_large else ()
-    swept = command(f"sweeps={sweep}", "scale=smoke", f"runs={shared}", *fewer)
+    large_batches = "fl_scene.B=64"  # a quarter of the steps: here a sweep must run and be drawn, not learn
+    swept = command(f"sweeps={sweep}", "scale=smoke", f"runs={shared}", large_batches, *fewer)
     assert swept.code == 0, swept.err
     folders = {shared / job["run"] for job in read_json(shared / ".sweeps" / f"{sweep}-smoke.json")["jobs"]}
     wait_for(lambda: {status(folder) for folder in folders} == {"done"}, every=0.5)  # another sweep may still run some
