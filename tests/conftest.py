@@ -25,7 +25,10 @@ config.register(load_studies())
 
 
 experiment = config.experiment
-WILD = ("training.lr=1", "training.weight_decay=9", "training.warmup=none", "fl_scene.H=60")  # diverges
+WILD = (  # diverges, after some rounds
+    *("training.lr=1", "training.weight_decay=9", "training.warmup=none"),
+    *("fl_scene.H=60", "fl_scene.E=1", "fl_scene.B=64"),
+)
 
 
 @dataclass

@@ -60,7 +60,7 @@ def test_a_run_writes_a_complete_folder(command):
     assert status["seed"] == 0
     assert status["versions"]["torch"]
     saved = yaml.safe_load((folder / "config.yaml").read_text())
-    assert saved["fl_scene"]["B"] == 64  # resolved
+    assert saved["training"]["lr"] == 0.05  # resolved
     assert saved["model"]["width"] == 16
     assert load_file(folder / "weights.safetensors")["body.fc1.weight"].shape == (16, 64)
     assert "round 3/3" in ended.out
