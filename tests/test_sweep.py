@@ -31,6 +31,7 @@ from fedpan_exp.sweeping.jobs import read_jobs
 from fedpan_exp.system.atomic_io import read_json, read_lines
 from fedpan_exp.system.errors import ConfigError
 from fedpan_exp.system.paths import CONF, SWEEPS
+from fedpan_exp.tracking.record import Record
 from fedpan_exp.tracking.runs import RunEntry, find_runs
 
 SMOKE = ("scale=smoke", "model.width=16")
@@ -364,9 +365,17 @@ def test_a_killed_sweep_resumes_with_what_is_left(tmp_path):
 
 
 def test_two_processes_share_the_jobs_of_a_sweep(tmp_path):
-    both = [child(tmp_path, *OVERRIDES) for _ in range(2)]
+    start = Record.start
+
+    def log_start(record: Record, *args, **kwargs) -> list[dict]:
+        with (tmp_path / "starts").open("a") as file:
+            file.write(f"{record.name}\n")
+        return start(record, *args, **kwargs)
+
+    both = [child(tmp_path, *OVERRIDES, prepare=lambda: setattr(Record, "start", log_start)) for _ in range(2)]
     assert [ended(process) for process in both] == [0, 0]
     assert len(runs(tmp_path)) == 8
+    assert sorted((tmp_path / "starts").read_text().split()) == sorted(runs(tmp_path))  # each run once
     for path in runs(tmp_path).values():
         assert [record["round"] for record in read_lines(path / "metrics.jsonl")] == [*range(1, 21)]
     assert {status(path) for path in runs(tmp_path).values()} == {"done"}
