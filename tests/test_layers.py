@@ -11,7 +11,7 @@ ALLOWED = {
     "data": {"system"},
     "models": {"system", "alignment"},
     "training": {"system", "models", "data"},
-    "algorithms": {"system", "models", "alignment", "training"},
+    "algorithms": {"system", "models", "alignment", "data", "training"},
     "federation": {"system", "models", "data", "training", "algorithms"},
     "probes": {"system", "models", "alignment", "data", "training", "federation"},
     "tracking": {"system"},

@@ -1,6 +1,6 @@
 """One file per algorithm; the names here are those on the command line."""
 
-from fedpan_exp.algorithms.base import ClientContext, FedAvg, ServerState
+from fedpan_exp.algorithms.base import ClientContext, FedAvg, ServerContext, ServerState
 from fedpan_exp.algorithms.fedopt import FedOpt
 from fedpan_exp.algorithms.fedprox import FedProx
 from fedpan_exp.algorithms.moon import Moon
@@ -28,6 +28,7 @@ __all__ = [
     "LocalAccuracy",
     "Moon",
     "Scaffold",
+    "ServerContext",
     "ServerState",
     "WeightedSum",
 ]

@@ -3,10 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
 from fedpan_exp.algorithms.update import CohortUpdate
-from fedpan_exp.training import FlatNet, classification_loss
+from fedpan_exp.data import Clients, ImageTensors
+from fedpan_exp.training import FlatNet, LocalTrainer, classification_loss
 
 
 @dataclass
@@ -26,8 +28,24 @@ class ClientContext:
     server: ServerState  # as it was sent to the client
     state: dict[str, Tensor]  # what this client keeps until its next round
     samples: int
+    k: int = 0  # its index
+    seed: int = 0  # of the run
+    label_counts: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))  # its samples per class
     accumulated_lr: float = 0.0  # sum of the effective step sizes: steps x lr for plain SGD, larger with momentum
     scratch: dict[str, Any] = field(default_factory=dict)  # what the hooks share during this round
+
+
+@dataclass
+class ServerContext:
+    """What an algorithm that needs the local models may use on the server after a round."""
+
+    trainer: LocalTrainer  # its network is free to be overwritten
+    clients: Clients
+    cohort: list[int]
+    round_idx: int
+    seed: int
+    unlabelled: Tensor | None = None  # images [N, C, H, W] that no client has, see fl_scene.reserve
+    test: ImageTensors | None = None  # the global test set, in rounds that are evaluated
 
 
 @dataclass
@@ -35,12 +53,23 @@ class FedAvg:
     """Average the local weights (McMahan et al., AISTATS 2017). Holds settings only; also the config schema."""
 
     name: str = "fedavg"
-    needs_models: ClassVar[bool] = False  # whether aggregate() reads the local models, in update.models
+    needs_models: ClassVar[bool] = False  # whether fuse() reads the local models, in update.models
+
+    def check(self, experiment: Any) -> None:
+        """Raise ConfigError if the algorithm cannot work with the other settings of a config.Experiment."""
 
     @property
     def extra_weight_decay(self) -> float:
         """Weight decay added to training.weight_decay."""
         return 0.0
+
+    def cohort_round(self, round_idx: int) -> int:
+        """The round whose random draw selects the cohort: rounds with the same number train the same clients."""
+        return round_idx
+
+    def epochs(self, server: ServerState, E: int) -> int:
+        """The local epochs of a round."""
+        return E
 
     def init_server(self, server: ServerState) -> None:
         """Prepare `server.state` before the first round."""
@@ -48,6 +77,10 @@ class FedAvg:
     def payload(self, server: ServerState) -> list[Tensor]:
         """The vectors sent to every client of the cohort."""
         return [server.weights, server.buffers]
+
+    def frozen(self, net: FlatNet, client: ClientContext) -> Tensor | None:
+        """A boolean mask over the weights: the entries that this client's training must not change. None: no entry."""
+        return None
 
     def init_client(self, net: FlatNet, client: ClientContext) -> None:
         """Prepare `client.scratch` before the first local step."""
@@ -62,6 +95,25 @@ class FedAvg:
         """Update `client.state` after the last local step; return what to send back in addition to the weights."""
         return {}
 
+    def aggregation_weight(self, client: ClientContext, weight: float) -> float:
+        """The client's weight in the mean; `weight` is what fl_scene.averaging gives it."""
+        return weight
+
+    def personal_weights(self, net: FlatNet, client: ClientContext) -> Tensor | None:
+        """The weights that are tested on the client's held-out samples after training. None: the trained ones."""
+        return None
+
     def aggregate(self, server: ServerState, update: CohortUpdate) -> None:
         """Move the server by the weighted mean of the clients' updates."""
         server.weights, server.buffers = update.weights, update.buffers
+
+    def fuse(self, server: ServerState, update: CohortUpdate, context: ServerContext) -> dict[str, float]:
+        """Move the server further by means of the local models, after `aggregate`; return metrics of the round.
+
+        Called where `needs_models` is set.
+        """
+        return {}
+
+    def evaluated_weights(self, server: ServerState) -> Tensor:
+        """The weights whose accuracy on the global test set is reported."""
+        return server.weights

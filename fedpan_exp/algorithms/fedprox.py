@@ -26,7 +26,7 @@ class FedProx(FedAvg):
         return self.mu if self.variant == "canonical" else 0.0
 
     def init_client(self, net: FlatNet, client: ClientContext) -> None:
-        client.scratch["anchor"] = net.views(client.server.weights)
+        client.scratch["anchor"] = net.trained_views(client.server.weights)
 
     def adjust_gradient(self, net: FlatNet, client: ClientContext) -> None:
         if self.mu == 0:
@@ -35,5 +35,5 @@ class FedProx(FedAvg):
         if self.variant == "canonical":
             torch._foreach_add_(net.gradients(), anchor, alpha=-self.mu)  # the term -mu w_server
             return
-        for gradient, weight, start in zip(net.gradients(), net.parameters, anchor, strict=True):
+        for gradient, weight, start in zip(net.gradients(), net.trained, anchor, strict=True):
             gradient.add_((weight.detach() - start).clamp_(-1, 1), alpha=self.mu / weight.numel())

@@ -30,7 +30,7 @@ class Scaffold(FedAvg):
 
     def init_client(self, net: FlatNet, client: ClientContext) -> None:
         own = client.state.setdefault("control", torch.zeros_like(client.server.weights))
-        client.scratch["correction"] = net.views(client.server.state["control"] - own)
+        client.scratch["correction"] = net.trained_views(client.server.state["control"] - own)
 
     def adjust_gradient(self, net: FlatNet, client: ClientContext) -> None:
         torch._foreach_add_(net.gradients(), client.scratch["correction"])

@@ -42,6 +42,8 @@ def read(cfg: DictConfig) -> Experiment:
     assert isinstance(experiment, Experiment)
     _reject_unknown(cfg, experiment)
     experiment.study.check(experiment)
+    if "algorithm" not in experiment.study.irrelevant:
+        experiment.algorithm.check(experiment)
     return experiment
 
 

@@ -4,6 +4,7 @@ from fedpan_exp.data.clients import Batch, Clients
 from fedpan_exp.data.dataset import DatasetSettings
 from fedpan_exp.data.images import DatasetSplits, ImageTensors
 from fedpan_exp.data.partition import KINDS, PartitionConfig, Split, split
+from fedpan_exp.data.reserve import withhold
 from fedpan_exp.data.transforms import ImageTransform
 
 __all__ = [
@@ -17,4 +18,5 @@ __all__ = [
     "PartitionConfig",
     "Split",
     "split",
+    "withhold",
 ]

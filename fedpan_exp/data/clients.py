@@ -19,6 +19,8 @@ class Clients:
         self, images: ImageTensors, transform: ImageTransform, parts: Sequence[Tensor], local_test: float, seed: int
     ):
         self.images, self.transform, self.seed = images, transform, seed
+        self._labels = images.y.cpu()
+        self._classes = int(self._labels.max()) + 1
         self.train: list[Tensor] = []
         self.test: list[Tensor] = []
         for k, part in enumerate(parts):
@@ -34,6 +36,10 @@ class Clients:
     def samples(self, k: int) -> int:
         """Number of training samples of client k."""
         return len(self.train[k])
+
+    def label_counts(self, k: int) -> Tensor:
+        """Number of training samples of client k per class, int64 [classes], in main memory."""
+        return self._labels[self.train[k].cpu()].bincount(minlength=self._classes)
 
     def batches(self, k: int, round_idx: int, E: int, B: int, skip_single: bool = False) -> Iterator[Batch]:
         """Yield E epochs of shuffled, augmented mini-batches: the same for every algorithm, model and PAN setting."""

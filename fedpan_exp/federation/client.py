@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from fedpan_exp.algorithms import ClientContext, ClientUpdate, LocalAccuracy, ServerState
-from fedpan_exp.data import Batch
+from fedpan_exp.data import Batch, ImageTensors
 from fedpan_exp.federation.task import FederatedTask
 from fedpan_exp.system.errors import Diverged
-from fedpan_exp.training import FitResult
+from fedpan_exp.training import EvalResult, FitResult
 
 Interruptible = Callable[[Iterable[Batch]], Iterator[Batch]]  # yields batches; raises once a stop is requested
 
@@ -38,17 +38,18 @@ def train_client(
     """Train client k, whose state from its previous round is `state`."""
     algorithm, trainer, net, scene = task.algorithm, task.trainer, task.trainer.net, task.scene
     started = time.perf_counter()
-    client = ClientContext(server, state, task.clients.samples(k))
+    client = ClientContext(server, state, task.clients.samples(k), k, task.seed, task.clients.label_counts(k))
     net.load(server.weights, server.buffers)
-    with net.using_encodings_of(k, task.seed):
+    with net.using_encodings_of(k, task.seed), net.freezing(algorithm.frozen(net, client)):
         held_out = task.clients.test_images(k) if scene.local_test else None
         before = trainer.evaluate(held_out) if held_out else None
         if scene.bn_statistics == "reset":
             net.buffers.copy_(task.initial_buffers)
 
         algorithm.init_client(net, client)
+        E = algorithm.epochs(server, scene.E)
         fit = trainer.fit(
-            interruptible(task.clients.batches(k, round_idx, scene.E, scene.B, skip_single=trainer.has_batch_norm)),
+            interruptible(task.clients.batches(k, round_idx, E, scene.B, skip_single=trainer.has_batch_norm)),
             round_idx,
             loss=lambda x, y: algorithm.loss(net, x, y, client),
             adjust_gradient=lambda: algorithm.adjust_gradient(net, client),
@@ -59,8 +60,9 @@ def train_client(
         client.accumulated_lr = fit.accumulated_lr
         extras = algorithm.finish_client(net, client)
 
-        after = trainer.evaluate(held_out) if held_out else None
-    update = ClientUpdate(net.weights, net.buffers, scene.aggregation_weight(client.samples), extras)
+        after = evaluate_personal(task, client, held_out) if held_out else None
+    weight = algorithm.aggregation_weight(client, scene.aggregation_weight(client.samples))
+    update = ClientUpdate(net.weights, net.buffers, weight, extras)
     local_accuracy = LocalAccuracy(before.accuracy, after.accuracy, before.samples) if before and after else None
     # BatchNorm statistics are sent down only if clients start from them, and up only if they are averaged.
     up_bytes = update.bytes - (net.buffers.nbytes if scene.bn_statistics == "keep" else 0)
@@ -68,3 +70,16 @@ def train_client(
     down_bytes -= net.buffers.nbytes if scene.bn_statistics != "average" else 0
     seconds = time.perf_counter() - started
     return TrainedClient(update, client.state, fit, local_accuracy, up_bytes, down_bytes, seconds)
+
+
+def evaluate_personal(task: FederatedTask, client: ClientContext, images: ImageTensors) -> EvalResult:
+    """Evaluate the client's personal model, which most algorithms take to be the trained one."""
+    net = task.trainer.net
+    personal = task.algorithm.personal_weights(net, client)
+    if personal is None:
+        return task.trainer.evaluate(images)
+    trained = net.weights.clone()
+    net.weights.copy_(personal)
+    result = task.trainer.evaluate(images)
+    net.weights.copy_(trained)
+    return result

@@ -42,6 +42,7 @@ def run_round(task: FederatedTask, executor: Executor, server: ServerState, roun
 
     update = executor.train(server, cohort, round_idx)
     task.algorithm.aggregate(server, update)
+    metrics = task.algorithm.fuse(server, update, task.server_context(cohort, round_idx)) if update.models else {}
 
     if task.scene.bn_statistics == "keep":
         server.buffers = task.initial_buffers.clone()
@@ -49,4 +50,4 @@ def run_round(task: FederatedTask, executor: Executor, server: ServerState, roun
         raise Diverged(task.divergence_message(f"in round {round_idx}: the averaged weights are not finite"))
     snapshot = Snapshot(cohort, before, update.models) if before else None
     seconds = time.perf_counter() - started
-    return Round(round_idx, server, cohort, update, seconds, snapshot, test=lambda: executor.evaluate(server))
+    return Round(round_idx, server, cohort, update, seconds, snapshot, metrics, lambda: executor.evaluate(server))

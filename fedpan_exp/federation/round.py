@@ -16,7 +16,8 @@ class Round:
     update: CohortUpdate
     seconds: float
     snapshot: Snapshot | None  # for rounds selected by task.snapshot_at
+    fusion_metrics: dict[str, float]  # of an algorithm that fuses the local models
     test: Callable[[], EvalResult] = field(repr=False)  # evaluates the server's weights on the global test set
 
     def metrics(self) -> dict[str, float]:
-        return {**self.update.stats.metrics(), "time/round_s": self.seconds}
+        return {**self.update.stats.metrics(), **self.fusion_metrics, "time/round_s": self.seconds}

@@ -25,6 +25,7 @@ class Scene:
     min_samples: int = 5
     small_clients: str = "repair"
     local_test: float = 0.0
+    reserve: float = 0.0
     averaging: str = "uniform"
     bn_statistics: str = "average"
     client_memory: str = "memory"
@@ -42,6 +43,7 @@ class Scene:
         require(self.min_samples >= 1, "fl_scene.min_samples", "at least 1", self.min_samples)
         require_choice("fl_scene.small_clients", self.small_clients, ("repair", "drop"))
         require(0 <= self.local_test < 1, "fl_scene.local_test", "in [0, 1)", self.local_test)
+        require(0 <= self.reserve < 1, "fl_scene.reserve", "in [0, 1)", self.reserve)
         require_choice("fl_scene.averaging", self.averaging, ("uniform", "by_samples"))
         require_choice("fl_scene.bn_statistics", self.bn_statistics, ("average", "keep", "reset"))
         require_choice("fl_scene.client_memory", self.client_memory, ("memory", "disk"))

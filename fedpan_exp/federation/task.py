@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from fedpan_exp.algorithms import FedAvg, ServerState
+from fedpan_exp.algorithms import FedAvg, ServerContext, ServerState
 from fedpan_exp.data import Clients, ImageTensors
 from fedpan_exp.federation.scene import Scene
 from fedpan_exp.training import LocalTrainer
@@ -22,6 +22,8 @@ class FederatedTask:
     seed: int
     test: ImageTensors | None = None  # the global test set
     snapshot_at: Callable[[int], bool] = lambda round_idx: False  # rounds whose models are kept for probes
+    evaluate_at: Callable[[int], bool] = lambda round_idx: True  # rounds that are tested
+    unlabelled: Tensor | None = None  # images on the server, see fl_scene.reserve
     initial_buffers: Tensor = field(init=False)  # BatchNorm statistics before any training
 
     def __post_init__(self) -> None:
@@ -38,11 +40,15 @@ class FederatedTask:
         return server
 
     def sample_cohort(self, round_idx: int) -> list[int]:
-        return self.scene.sample_cohort(len(self.clients), round_idx, self.seed)
+        return self.scene.sample_cohort(len(self.clients), self.algorithm.cohort_round(round_idx), self.seed)
 
     def needs_models(self, round_idx: int) -> bool:
         """Whether the local models of a round are kept, and not only their mean."""
         return self.algorithm.needs_models or self.snapshot_at(round_idx)
+
+    def server_context(self, cohort: list[int], round_idx: int) -> ServerContext:
+        test = self.test if self.evaluate_at(round_idx) else None
+        return ServerContext(self.trainer, self.clients, cohort, round_idx, self.seed, self.unlabelled, test)
 
     def divergence_message(self, detail: str) -> str:
         """What happened, and what to try."""

@@ -153,7 +153,7 @@ def _expected_split(experiment: Experiment) -> Split | None:
         clients, images = scene.K or len(data.users), len(data.train)
     else:
         return None
-    return Split(clients, images * (1 - scene.local_test) / clients)
+    return Split(clients, images * (1 - scene.reserve) * (1 - scene.local_test) / clients)
 
 
 def _earlier_runs(folders: set[Path]) -> dict[str, Earlier]:
@@ -195,5 +195,6 @@ def _speed_key(settings: dict[str, Any]) -> str:
 
 def _split_key(settings: dict[str, Any]) -> str:
     """The settings that decide the clients and their samples."""
-    scene = {key: settings["fl_scene"][key] for key in ("K", "partition", "local_test", "small_clients")}
+    scene = {key: settings["fl_scene"].get(key) for key in ("K", "partition", "local_test", "small_clients")}
+    scene["reserve"] = settings["fl_scene"].get("reserve", 0.0)  # which runs of earlier versions do not have
     return json.dumps([settings["dataset"], scene], sort_keys=True)

@@ -29,6 +29,9 @@ NON_IDENTITY_KEYS = (
     *("fidelity", "scale", "model.lr", "model.authors_lr", "dataset.authors_lr", "dataset.B", "dataset.epochs"),
 )
 
+# Settings that were added later, with the value at which they change nothing: such runs keep their id.
+NEUTRAL_VALUES: dict[str, Any] = {"fl_scene.reserve": 0.0}
+
 PERIODLESS = ("ramp", "quarter", "random")  # encodings that do not use T
 
 
@@ -60,6 +63,10 @@ class RunIdentity:
 def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off: bool | None = None) -> str:
     """Hash the settings that decide the numbers of a run. `pans_off` None: unknown, decided by mode and A."""
     identity_config = deepcopy(dict(settings))
+    for name, value in NEUTRAL_VALUES.items():
+        section, key = name.split(".")
+        if identity_config.get(section, {}).get(key, value) == value:
+            identity_config.get(section, {}).pop(key, None)
     for name in dict.fromkeys((*NON_IDENTITY_KEYS, *irrelevant)):
         *sections, key = name.split(".")
         reduce(dict.__getitem__, sections, identity_config).pop(key, None)

@@ -89,12 +89,15 @@ class LocalSGD:
         entries = [(p, p.detach(), m) for p, m in zip(parameters, self._momenta, strict=True)]
         layers = {layer.weight: layer for layer in fused}
         self._entries = [entry for entry in entries if entry[0] not in layers]
-        self._fused = [(layers[p], weights, momentum) for p, weights, momentum in entries if p in layers]
+        self._all_fused = [(layers[p], weights, momentum) for p, weights, momentum in entries if p in layers]
+        self._fused = self._all_fused  # those that train at present
 
     @contextmanager
     def reset(self, weight_decay: float) -> Iterator[None]:
         """Start from zero momentum; on exit, leave no gradients behind."""
         self._weight_decay, self._is_first_step = weight_decay, True
+        # The momentum of a frozen layer, left over from the previous client, must not move it.
+        self._fused = [entry for entry in self._all_fused if entry[0].weight.requires_grad]
         for layer, _, momentum in self._fused:
             layer.weight.grad, layer.grad_momentum = momentum, 0.0
         try:

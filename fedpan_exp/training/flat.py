@@ -1,8 +1,8 @@
 """A network whose parameters, and whose buffers, are each one vector."""
 
 import copy
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -33,6 +33,8 @@ class FlatNet:
         self.net = net
         self._forward = forward or net  # Fabric's wrapper, which handles precision
         self.parameters: list[Tensor] = list(net.parameters())
+        self.trained = self.parameters  # those that are not frozen as a whole
+        self.masked: list[tuple[Tensor, Tensor]] = []  # partly frozen parameters, and which of their entries train
         self.weights = _flatten(self.parameters)
         # Only what a state dict holds. Position encodings are not in it: they are neither sent nor averaged.
         saved = net.state_dict().keys()
@@ -49,7 +51,36 @@ class FlatNet:
         return self._forward(x, with_features=True)
 
     def gradients(self) -> list[Tensor]:
-        return [p.grad for p in self.parameters if p.grad is not None]
+        """The gradients of the trained parameters."""
+        return [p.grad for p in self.trained if p.grad is not None]
+
+    @contextmanager
+    def freezing(self, mask: Tensor | None) -> Iterator[None]:
+        """Exclude the entries of the weights that are true in `mask` from training in this context.
+
+        Backward skips parameters that are frozen as a whole. LocalTrainer.fit clears the gradients of single entries.
+        """
+        if mask is None:
+            yield
+            return
+        frozen = [view.all().item() for view in self.views(mask)]
+        whole = [p for p, is_frozen in zip(self.parameters, frozen, strict=True) if is_frozen]
+        self.trained = [p for p, is_frozen in zip(self.parameters, frozen, strict=True) if not is_frozen]
+        self.masked = [(p, ~view) for p, view in zip(self.trained, self.trained_views(mask), strict=True) if view.any()]
+        try:
+            for parameter in whole:
+                parameter.requires_grad_(False)
+            yield
+        finally:
+            for parameter in whole:
+                parameter.requires_grad_(True)
+            self.trained, self.masked = self.parameters, []
+
+    @torch.no_grad()
+    def clear_frozen_gradients(self) -> None:
+        for parameter, trains in self.masked:
+            if parameter.grad is not None:
+                parameter.grad.mul_(trains)
 
     def frozen_features(self, weights: Tensor, buffers: Tensor) -> Callable[[Tensor], Tensor]:
         """The features the network would compute with other weights: in eval mode, without gradients."""
@@ -75,6 +106,11 @@ class FlatNet:
     def views(self, vector: Tensor) -> list[Tensor]:
         """A vector of the weights' length as views in the parameters' shapes."""
         return _split(vector, self.parameters)
+
+    def trained_views(self, vector: Tensor) -> list[Tensor]:
+        """Like `views`, but of the trained parameters, as `gradients` has them."""
+        trained = set(self.trained)
+        return [view for p, view in zip(self.parameters, self.views(vector), strict=True) if p in trained]
 
 
 def _flatten(tensors: Sequence[Tensor]) -> Tensor:

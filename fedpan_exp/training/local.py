@@ -82,28 +82,36 @@ class LocalTrainer:
 
         `decay` adds decay/2 |w|^2 to the loss. The optimizer applies it as weight decay in its one pass; with clipping
         it is added to the gradients first, so that it is clipped too. Losses are summed on the device, which the loop
-        never waits for.
+        never waits for. Frozen entries (FlatNet.freezing) have no gradient, no decay and so no momentum: they stay.
         """
         self._module.train()
         total_loss = torch.zeros((), device=self.fabric.device)
         steps = samples = 0
         velocity = accumulated_lr = 0.0
-        clips = self.settings.clip is not None
-        with self._optimizer.reset(self.settings.weight_decay + (0.0 if clips else decay)):
+        clips, is_masked = self.settings.clip is not None, bool(self.net.masked)
+        after_clipping = self.settings.weight_decay + (0.0 if clips else decay)
+        with self._optimizer.reset(0.0 if is_masked else after_clipping):
             for x, y in batches:
                 lr = self.settings.lr_at(steps, round_idx)
                 value = loss(x, y)
                 self.fabric.backward(value)
                 adjust_gradient()
                 if clips:
-                    if decay:
-                        torch._foreach_add_(self.net.gradients(), self.net.views(self.net.weights), alpha=decay)
+                    self._add_decay(decay)
+                    self.net.clear_frozen_gradients()
                     self._clip()
+                if is_masked:
+                    self._add_decay(after_clipping)
+                    self.net.clear_frozen_gradients()
                 self._optimizer.step(lr)
                 total_loss.add_(value.detach(), alpha=len(y))
                 velocity = self.settings.momentum * velocity + 1
                 steps, samples, accumulated_lr = steps + 1, samples + len(y), accumulated_lr + lr * velocity
         return FitResult(steps, accumulated_lr, total_loss.item() / max(samples, 1), samples)
+
+    def _add_decay(self, decay: float) -> None:
+        if decay:
+            torch._foreach_add_(self.net.gradients(), self.net.trained_views(self.net.weights), alpha=decay)
 
     def momenta(self) -> dict[str, Tensor]:
         """The optimizer's momentum by parameter; empty before the first step of a client."""

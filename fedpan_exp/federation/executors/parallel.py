@@ -67,7 +67,7 @@ class ParallelExecutor(Executor):
             self._command(Command.EVALUATE)
             return self._evaluate(server)
         except WorkerDied:
-            self.task.trainer.net.load(server.weights, server.buffers)
+            self.task.trainer.net.load(self.task.algorithm.evaluated_weights(server), server.buffers)
             return self.task.trainer.evaluate(self.task.test)
 
     def interruptible(self, items: Iterable[T]) -> Iterator[T]:
@@ -133,8 +133,10 @@ class ParallelExecutor(Executor):
         """Every rank evaluates a part of the test set."""
         assert self.task.test is not None
         trainer, rank, size = self.task.trainer, self.group.rank, self.group.size
-        self.group.broadcast_vectors([server.weights, server.buffers])
-        trainer.net.load(server.weights, server.buffers)
+        is_rank_zero = self.group.is_rank_zero  # a worker receives into its copy of the server
+        weights = self.task.algorithm.evaluated_weights(server) if is_rank_zero else server.weights
+        self.group.broadcast_vectors([weights, server.buffers])
+        trainer.net.load(weights, server.buffers)
         x, y = (tensor.tensor_split(size)[rank] for tensor in (self.task.test.x, self.task.test.y))
         sums = trainer.evaluate(ImageTensors(x, y)).sums()
         self.group.all_reduce([sums])

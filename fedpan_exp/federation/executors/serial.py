@@ -22,5 +22,5 @@ class SerialExecutor(Executor):
 
     def evaluate(self, server: ServerState) -> EvalResult:
         assert self.task.test is not None, "evaluate() needs task.test"
-        self.task.trainer.net.load(server.weights, server.buffers)
+        self.task.trainer.net.load(self.task.algorithm.evaluated_weights(server), server.buffers)
         return self.task.trainer.evaluate(self.task.test)

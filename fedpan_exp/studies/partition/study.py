@@ -16,7 +16,7 @@ class Partition(Study):
     irrelevant = ("model", "pan", "algorithm", "training", "eval_every", "probes", "probe_every")
 
     def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
-        data, split = load_and_split(experiment)
+        data, split, _ = load_and_split(experiment)
         record.start()
         write_users(record, data)
         counts = write_partition(record, data, split, experiment.dataset.classes)

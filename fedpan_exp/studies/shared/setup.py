@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from fedpan_exp.config import Experiment
-from fedpan_exp.data import Clients, DatasetSplits, ImageTensors, Split, split
+from fedpan_exp.data import Clients, DatasetSplits, ImageTensors, Split, split, withhold
 from fedpan_exp.federation import FederatedTask, torchrun
 from fedpan_exp.models import Network, encodings, inactive_layers
 from fedpan_exp.system.atomic_io import write_json, write_text
@@ -28,14 +29,22 @@ def load(experiment: Experiment) -> DatasetSplits:
     return data
 
 
-def load_and_split(experiment: Experiment) -> tuple[DatasetSplits, Split]:
-    data = load(experiment)
+class SplitData(NamedTuple):
+    data: DatasetSplits  # its training set is that of the clients
+    split: Split
+    unlabelled: Tensor | None  # images withheld from all clients, see fl_scene.reserve
+
+
+def load_and_split(experiment: Experiment) -> SplitData:
     scene = experiment.fl_scene
+    data, unlabelled = withhold(load(experiment), scene.reserve, experiment.seed)
+    if unlabelled is not None:
+        print_status("reserve", f"{len(unlabelled):,} training images withheld from all clients")
     parts = split(data.train.y, scene.partition_config(), experiment.seed, data.train.users)
     print_status(
         "clients", f"{describe_split(parts)}, {scene.partition}; {scene.cohort_size(len(parts.parts))} per round"
     )
-    return data, parts
+    return SplitData(data, parts, unlabelled)
 
 
 def write_users(record: Record, data: DatasetSplits) -> None:
@@ -75,19 +84,20 @@ class FederatedSetup:
     trainer: LocalTrainer
     clients: Clients
     test: ImageTensors
+    unlabelled: Tensor | None = None  # images withheld from all clients
 
 
 def set_up(experiment: Experiment) -> FederatedSetup:
     """Build the network, split the data over clients, create the trainer; print one line on each."""
     scene, net = experiment.fl_scene, experiment.network()
     describe_network(experiment, net)
-    data, split = load_and_split(experiment)
+    data, split, unlabelled = load_and_split(experiment)
     trainer = make_trainer(experiment, net)
     device = trainer.fabric.device
     clients = Clients(data.train.to(device), trainer.transform, split.parts, scene.local_test, experiment.seed)
     if trainer.has_batch_norm:
         check_batch_norm([len(part) for part in clients.train], scene.B)
-    return FederatedSetup(data, split, trainer, clients, data.test.to(device))
+    return FederatedSetup(data, split, trainer, clients, data.test.to(device), unlabelled)
 
 
 def make_task(experiment: Experiment, setup: FederatedSetup) -> FederatedTask:
@@ -99,6 +109,8 @@ def make_task(experiment: Experiment, setup: FederatedSetup) -> FederatedTask:
         experiment.seed,
         setup.test,
         experiment.probes_at,
+        experiment.evaluates,
+        setup.unlabelled,
     )
 
 
