@@ -150,3 +150,10 @@ def test_invalid_settings_are_rejected(override, message):
     with pytest.raises(ConfigError) as error:
         experiment("study=fusion", override)
     assert str(error.value).startswith(message)
+
+
+def test_entropic_transport_without_pot_names_the_extra(monkeypatch):
+    monkeypatch.setattr("fedpan_exp.studies.fusion.study.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"study\.transport must be hard without POT .*fedpan_exp\[ot\]"):
+        experiment("study=fusion", "study.transport=entropic")
+    assert experiment("study=fusion").study.transport == "hard"

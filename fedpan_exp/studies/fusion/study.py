@@ -1,6 +1,7 @@
 """Can two independently trained networks be averaged, with and without aligning their neurons?"""
 
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 
 import torch
 from torch import Tensor
@@ -46,6 +47,8 @@ class Fusion(CentralizedStudy):
         require(self.samples >= 1, "study.samples", "at least 1", self.samples)
         require_choice("study.positions", self.positions, POSITIONS)
         require_choice("study.transport", self.transport, ("hard", "entropic"))
+        has_pot = self.transport == "hard" or find_spec("ot") is not None
+        require(has_pot, "study.transport", "hard without POT (pip install 'fedpan_exp[ot]')", self.transport)
         require(self.epsilon > 0, "study.epsilon", "above 0", self.epsilon)
 
     def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
