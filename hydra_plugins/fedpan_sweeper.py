@@ -8,16 +8,12 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
-from fedpan_exp.sweeping.grids import Grids
-
 
 @dataclass
 class FedpanSweeperConf:
     _target_: str = "hydra_plugins.fedpan_sweeper.FedpanSweeper"
     _convert_: str = "all"  # plain lists and dicts
-    grids: Any = None  # these three are keys of a file in sweeps/
-    for_each: Any = None
-    scales: Any = None
+    file: Any = None  # of sweeps/, whose grids are run
     params: Any = None  # setting -> values, as for Hydra's basic sweeper
 
 
@@ -27,8 +23,8 @@ ConfigStore.instance().store(group="hydra/sweeper", name="fedpan", node=FedpanSw
 class FedpanSweeper(Sweeper):
     """Runs a union of grids: each experiment once, all checked before the first one starts."""
 
-    def __init__(self, grids: Any, for_each: Any, scales: Any, params: Any):
-        self._grids = Grids(grids, for_each, scales, params)
+    def __init__(self, file: str | None, params: Any):
+        self._file, self._params = file, params
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.hydra_context, self._task_function, self.config = hydra_context, task_function, config
@@ -39,4 +35,4 @@ class FedpanSweeper(Sweeper):
 
         assert self.hydra_context is not None
         assert self.config is not None
-        return run_sweep(self._grids, self.config, self.hydra_context, self._task_function)
+        return run_sweep(self._file, self._params, self.config, self.hydra_context, self._task_function)

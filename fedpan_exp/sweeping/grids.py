@@ -3,10 +3,12 @@
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 from hydra.core.override_parser.types import Override
 
+from fedpan_exp.config.sweep_file import read_grids
 from fedpan_exp.system.errors import ConfigError, require_choice
 
 # What replaces a sweep's own dataset and model at a smaller scale, unless its file sets them.
@@ -22,6 +24,11 @@ class Grids:
     for_each: Any = None  # a list of {setting: value}, each combined with every grid
     scales: Any = None  # scale -> {setting: values} that replace those of the grids
     params: Any = None  # {setting: values} of every grid
+
+    @classmethod
+    def read(cls, file: str | None, params: Any) -> Self:
+        """The grids of a sweep file, if there is one."""
+        return cls(**(read_grids(Path(file)) if file else {}), params=params)
 
     def check(self, source: str) -> None:
         """Raise ConfigError if the grids cannot be expanded; `source` names their file in the message."""

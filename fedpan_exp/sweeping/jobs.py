@@ -100,8 +100,7 @@ def read_jobs(*args: str) -> list[Job]:
         loader = GlobalHydra.instance().config_loader()
         master = loader.load_configuration("config", list(args), run_mode=RunMode.MULTIRUN)
         sweeper: Any = OmegaConf.to_container(master.hydra.sweeper)
-        grids = Grids(sweeper["grids"], sweeper["for_each"], sweeper["scales"], sweeper["params"])
-        return compose_jobs(grids, master, loader)
+        return compose_jobs(Grids.read(sweeper["file"], sweeper["params"]), master, loader)
 
 
 def _compose_job(overrides: list[str], typed: list[str], master: DictConfig, loader: ConfigLoader) -> Job:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn
@@ -55,11 +55,13 @@ class JobTask:
             return JobResult(str(error))
 
 
-def run_sweep(grids: Grids, master: DictConfig, context: HydraContext, task: TaskFunction) -> list[JobReturn]:
-    """Run a sweep, or show its plan. `master` is Hydra's config of the sweep."""
+def run_sweep(
+    file: str | None, params: Any, master: DictConfig, context: HydraContext, task: TaskFunction
+) -> list[JobReturn]:
+    """Run a sweep, or show its plan: the grids of a file in sweeps/, and `params`. `master` is Hydra's config of it."""
     reject_torchrun()
     with end_on_sigterm():
-        jobs = compose_jobs(grids, master, context.config_loader)
+        jobs = compose_jobs(Grids.read(file, params), master, context.config_loader)
         if jobs[0].experiment.plan:
             plan.show(jobs)
             return []
