@@ -1,0 +1,13 @@
+# docker build -t fedpan_exp . && docker run --rm -v "$PWD/runs:/work/runs" -v "$PWD/data:/work/data" fedpan_exp pan=off
+FROM python:3.13-slim
+RUN useradd --create-home --uid 1000 user
+WORKDIR /src
+COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY fedpan_exp fedpan_exp
+COPY hydra_plugins hydra_plugins
+COPY conf conf
+COPY sweeps sweeps
+RUN pip install --no-cache-dir -c constraints.txt .
+USER user
+WORKDIR /work
+ENTRYPOINT ["python", "-m", "fedpan_exp"]
