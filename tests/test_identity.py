@@ -33,3 +33,8 @@ def test_a_study_is_identified_by_what_it_depends_on():
     assert len({*names(*error), *names(*error, *unrelated), *names(*error, "model.width=8")}) == 2
     doctor = ("study=doctor",)
     assert len({*names(*doctor, "seed=0,1"), *names(*doctor, "fl_scene.alpha=1"), *names(*doctor, "pan=add")}) == 2
+
+
+def test_settings_that_were_added_later_keep_the_id_at_their_neutral_value():
+    assert len({*names("model.init=authors"), *names()}) == 1
+    assert len({*names("model.init=authors,he,torch")}) == 3

@@ -4,7 +4,7 @@ from fedpan_exp.models.activations import POSITIONS, activations, capture_activa
 from fedpan_exp.models.client_encodings import use_client_encodings
 from fedpan_exp.models.encodings import ENCODINGS
 from fedpan_exp.models.mlp import MLPSettings
-from fedpan_exp.models.network import ModelSettings, Network, authors_init, he_init
+from fedpan_exp.models.network import INITIALISATIONS, ModelSettings, Network, authors_init
 from fedpan_exp.models.position import Pan, PositionEncoding, encodings, inactive_layers
 from fedpan_exp.models.resnet import ResNetSettings
 from fedpan_exp.models.vgg import VGGSettings
@@ -13,6 +13,7 @@ MODELS: dict[str, type[ModelSettings]] = {"mlp": MLPSettings, "vgg": VGGSettings
 
 __all__ = [
     "ENCODINGS",
+    "INITIALISATIONS",
     "MODELS",
     "POSITIONS",
     "ModelSettings",
@@ -24,7 +25,6 @@ __all__ = [
     "capture_activations",
     "check_layers",
     "encodings",
-    "he_init",
     "inactive_layers",
     "use_client_encodings",
 ]

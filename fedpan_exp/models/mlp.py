@@ -17,6 +17,7 @@ class MLPSettings(ModelSettings):
     depth: int = 3  # hidden layers; 0 gives a linear classifier
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.width >= 1, "model.width", "at least 1", self.width)
         require(self.depth >= 0, "model.depth", "at least 0", self.depth)
 

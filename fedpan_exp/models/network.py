@@ -1,6 +1,8 @@
 """The interface of all networks, initialisation and norm layers."""
 
+import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +11,7 @@ from torch import Tensor, nn
 
 from fedpan_exp.alignment.permutation_spec import PermutationSpec
 from fedpan_exp.models.position import Pan
-from fedpan_exp.system.errors import ConfigError, require
+from fedpan_exp.system.errors import ConfigError, require, require_choice
 
 Shape = tuple[int, int, int]  # channels, height, width
 
@@ -43,9 +45,16 @@ class ModelSettings:
     name: str = ""
     lr: float = 0.05  # the paper's
     authors_lr: float = 0.05  # the released code's, used with fidelity=authors
+    init: str = "authors"  # initial weights
+
+    def __post_init__(self) -> None:
+        require_choice("model.init", self.init, INITIALISATIONS)
 
     def build(self, shape: Shape, classes: int, pan: Pan) -> Network:
         raise ConfigError(f"model must be one of the options of the group model, got {self.name or 'none'}")
+
+    def initialise(self, net: Network, generator: torch.Generator) -> None:
+        INITIALISATIONS[self.init](net, generator)
 
 
 def authors_init(net: nn.Module, generator: torch.Generator) -> None:
@@ -66,6 +75,23 @@ def he_init(net: nn.Module, generator: torch.Generator) -> None:
             nn.init.kaiming_normal_(module.weight, mode="fan_in", nonlinearity="relu", generator=generator)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
+
+
+def torch_init(net: nn.Module, generator: torch.Generator) -> None:
+    """torch's default: weights and biases uniform within 1 / sqrt(fan-in)."""
+    for module in net.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            bound = 1 / math.sqrt(module.weight[0].numel())
+            for tensor in (module.weight, module.bias):
+                if tensor is not None:
+                    nn.init.uniform_(tensor, -bound, bound, generator=generator)
+
+
+INITIALISATIONS: dict[str, Callable[[nn.Module, torch.Generator], None]] = {
+    "authors": authors_init,
+    "he": he_init,
+    "torch": torch_init,
+}
 
 
 def norm_layer(kind: str, channels: int) -> nn.Module:

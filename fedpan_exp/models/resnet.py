@@ -17,6 +17,7 @@ class ResNetSettings(ModelSettings):
     norm: str = "bn"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.width >= 1, "model.width", "at least 1", self.width)
         require(self.blocks >= 1, "model.blocks", "at least 1", self.blocks)
         check_norm(self.norm)

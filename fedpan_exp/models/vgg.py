@@ -17,6 +17,7 @@ class VGGSettings(ModelSettings):
     norm: str = "none"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         tokens = self.convs.split()
         is_valid = all(token == "M" or (token.isdigit() and int(token) > 0) for token in tokens)
         is_valid = is_valid and tokens[:1] != ["M"] and bool(tokens)

@@ -12,7 +12,7 @@ from fedpan_exp.alignment.permutation_spec import permute
 from fedpan_exp.alignment.shuffle import sample_permutations
 from fedpan_exp.alignment.shuffle_error import shuffle_error
 from fedpan_exp.config import Experiment
-from fedpan_exp.models import ENCODINGS, Pan, authors_init, he_init
+from fedpan_exp.models import ENCODINGS, INITIALISATIONS, Pan
 from fedpan_exp.studies.shared.repeats import mean_and_deviation
 from fedpan_exp.studies.study import Study
 from fedpan_exp.system.console import print_status, progress_bar
@@ -20,8 +20,6 @@ from fedpan_exp.system.errors import require, require_choice, require_each
 from fedpan_exp.system.rng import rng
 from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import Record
-
-INITIALISATIONS = {"he": he_init, "authors": authors_init}
 
 
 @dataclass
@@ -36,7 +34,7 @@ class ShuffleError(Study):
     repeats: int = 5
     initialisation: str = "he"
     # PANs are set by the study itself.
-    irrelevant = ("pan", "algorithm", "fl_scene", "training", "fabric", "eval_every")
+    irrelevant = ("model.init", "pan", "algorithm", "fl_scene", "training", "fabric", "eval_every")
 
     def __post_init__(self) -> None:
         require_each("study.modes", self.modes, "add or mul", lambda mode: mode in ("add", "mul"))
