@@ -110,6 +110,18 @@ def norm_position(kind: str, side: str = "after") -> str:
     return kind if kind == "none" else f"{side} {kind}"
 
 
+def scaled_width(width: int, factor: float, norm: str) -> int:
+    """`factor` times the width, rounded to a positive multiple of GroupNorm's groups; a factor of 1 changes nothing."""
+    if factor == 1:
+        return width
+    groups = int(norm.removeprefix("gn")) if norm.startswith("gn") else 1
+    return max(1, round(width * factor / groups)) * groups
+
+
+def check_width_factor(factor: float) -> None:
+    require(0 < factor < math.inf, "model.width_factor", "above 0", factor)
+
+
 def check_norm(kind: str) -> None:
     is_valid = re.fullmatch(r"none|bn|gn[1-9]\d*", kind) is not None
     require(is_valid, "model.norm", "none, bn or gn<groups> (gn1, gn8, ...)", kind)

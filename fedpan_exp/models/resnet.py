@@ -5,7 +5,16 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from fedpan_exp.alignment.permutation_spec import PermutationSpec
-from fedpan_exp.models.network import ModelSettings, Network, Shape, check_norm, norm_layer, norm_position
+from fedpan_exp.models.network import (
+    ModelSettings,
+    Network,
+    Shape,
+    check_norm,
+    check_width_factor,
+    norm_layer,
+    norm_position,
+    scaled_width,
+)
 from fedpan_exp.models.position import Pan
 from fedpan_exp.system.errors import require
 
@@ -15,15 +24,18 @@ class ResNetSettings(ModelSettings):
     width: int = 64  # channels of the stem and stage 1; doubled in each further stage
     blocks: int = 3  # per stage; depth = 6 * blocks + 2
     norm: str = "bn"
+    width_factor: float = 1.0  # multiplies all widths
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.width >= 1, "model.width", "at least 1", self.width)
         require(self.blocks >= 1, "model.blocks", "at least 1", self.blocks)
         check_norm(self.norm)
+        check_width_factor(self.width_factor)
 
     def build(self, shape: Shape, classes: int, pan: Pan) -> Network:
-        return ResNet(shape[0], self.width, self.blocks, classes, self.norm, pan)
+        width = scaled_width(self.width, self.width_factor, self.norm)
+        return ResNet(shape[0], width, self.blocks, classes, self.norm, pan)
 
 
 class ResNet(Network):

@@ -5,7 +5,16 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from fedpan_exp.alignment.permutation_spec import PermutationSpec
-from fedpan_exp.models.network import ModelSettings, Network, Shape, check_norm, norm_layer, norm_position
+from fedpan_exp.models.network import (
+    ModelSettings,
+    Network,
+    Shape,
+    check_norm,
+    check_width_factor,
+    norm_layer,
+    norm_position,
+    scaled_width,
+)
 from fedpan_exp.models.position import Pan
 from fedpan_exp.system.errors import ConfigError, require
 
@@ -15,6 +24,7 @@ class VGGSettings(ModelSettings):
     convs: str = ""  # widths of conv layers, M for max-pooling: "64 M 128 M"
     hidden: list[int] = field(default_factory=list)  # widths of hidden fully connected layers
     norm: str = "none"
+    width_factor: float = 1.0  # multiplies all widths
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -24,6 +34,7 @@ class VGGSettings(ModelSettings):
         require(is_valid, "model.convs", "widths and M, as in '64 M 128'", self.convs)
         require(all(width >= 1 for width in self.hidden), "model.hidden", "widths of at least 1", self.hidden)
         check_norm(self.norm)
+        check_width_factor(self.width_factor)
 
     def build(self, shape: Shape, classes: int, pan: Pan) -> Network:
         _, height, width = shape
@@ -33,7 +44,12 @@ class VGGSettings(ModelSettings):
                 f"model={self.name} halves the image {halvings} times and needs at least {1 << halvings} pixels per "
                 f"side, got {height}x{width}; choose model=mlp, vgg9 or resnet20, or a dataset of larger images"
             )
-        return VGG(shape, self.convs.split(), self.hidden, classes, self.norm, pan)
+        convs = [
+            token if token == "M" else str(scaled_width(int(token), self.width_factor, self.norm))
+            for token in self.convs.split()
+        ]
+        hidden = [scaled_width(neurons, self.width_factor, norm="none") for neurons in self.hidden]
+        return VGG(shape, convs, hidden, classes, self.norm, pan)
 
 
 class VGG(Network):
