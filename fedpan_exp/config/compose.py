@@ -6,6 +6,7 @@ from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
 from fedpan_exp.algorithms import ALGORITHMS
@@ -53,10 +54,19 @@ def identify(experiment: Experiment, settings: Mapping[str, Any]) -> RunIdentity
     return RunIdentity.of(settings, study.irrelevant, experiment.pans_off, study.total_rounds(experiment))
 
 
+def compose_config(*overrides: str) -> DictConfig:
+    """Compose a config from overrides, as the command line does; also inside a program with a Hydra of its own."""
+    outer = GlobalHydra.instance().hydra
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_dir(str(CONF), version_base="1.3"):
+            return compose("config", list(overrides))
+    finally:
+        GlobalHydra.instance().hydra = outer
+
+
 def experiment(*overrides: str) -> Experiment:
-    """Compose an experiment from overrides, as the command line does."""
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return read(compose("config", list(overrides)))
+    return read(compose_config(*overrides))
 
 
 def _at_smoke(small: Any, usual: Any, *, _root_: DictConfig) -> Any:

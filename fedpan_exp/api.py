@@ -1,0 +1,110 @@
+"""The Python API: what the command line does, as functions. Settings are the same strings as there.
+
+Every mistake in a setting raises fedpan_exp.UserError with one readable line.
+"""
+
+from collections.abc import Generator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from omegaconf import OmegaConf
+from safetensors.torch import load_file
+from torch import Tensor
+
+from fedpan_exp import config
+from fedpan_exp.config import Experiment
+from fedpan_exp.config.hydra_errors import as_user_errors
+from fedpan_exp.federation import Round, count_ranks, make_executor
+from fedpan_exp.federation import federate as run_rounds
+from fedpan_exp.report.collect import draw_run
+from fedpan_exp.report.frame import load as load_runs
+from fedpan_exp.report.frame import records
+from fedpan_exp.studies import load_studies
+from fedpan_exp.studies.shared.setup import make_task, set_up
+from fedpan_exp.system.atomic_io import read_json
+from fedpan_exp.system.console import quietly
+from fedpan_exp.system.errors import Diverged
+from fedpan_exp.system.signals import graceful_shutdown
+from fedpan_exp.tracking.record import FINISHED, Record
+
+__all__ = ["Result", "experiment", "federate", "load_runs", "run"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run."""
+
+    folder: Path
+
+    @property
+    def status(self) -> str:
+        """done or diverged."""
+        return str(read_json(self.folder / "status.json")["status"])
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        return read_json(self.folder / "summary.json")
+
+    @cached_property
+    def records(self) -> pd.DataFrame:
+        """What was measured, one row per round."""
+        return records(self.folder)
+
+    @property
+    def accuracy(self) -> float | None:
+        """The mean test accuracy of the last five rounds."""
+        return self.summary.get("summary/last5_acc")
+
+    @cached_property
+    def weights(self) -> dict[str, Tensor]:
+        """The final weights, as a state dict."""
+        return load_file(self.folder / "weights.safetensors")
+
+
+def experiment(*settings: str) -> Experiment:
+    """Compose and check an experiment, as typed values: `experiment("pan=mul").fl_scene.alpha`."""
+    _register()
+    with as_user_errors(settings):
+        return config.experiment(*settings)
+
+
+def federate(*settings: str, verbose: bool = False) -> Generator[Round]:
+    """Train round by round, and yield each round: `round.test().accuracy`, `round.server.weights`, `round.metrics()`.
+
+    Nothing is written to disk.
+    """
+    chosen = experiment(*settings)
+    with nullcontext() if verbose else quietly():
+        task = make_task(chosen, set_up(chosen))
+    ranks = count_ranks(chosen.ranks, task.cohort_size, task.trainer.fabric.device)
+    yield from run_rounds(task, make_executor(task, ranks))
+
+
+def run(*settings: str, verbose: bool = False) -> Result:
+    """Run an experiment as the command line does: in a run folder, resumed if it was interrupted, returned if finished.
+
+    `fedpan_exp.run("algorithm=scaffold", "pan=mul", "runs=my_runs").records`
+    """
+    _register()
+    with as_user_errors(settings):
+        cfg = config.compose_config(*settings)
+        chosen = config.read(cfg)
+    values: Any = OmegaConf.to_container(cfg, resolve=True)
+    record = Record(values, config.identify(chosen, values), chosen.logger, settings, draw_run)
+    if record.status not in FINISHED or chosen.rerun:
+        with nullcontext() if verbose else quietly(), graceful_shutdown() as stop:
+            try:
+                with record:
+                    chosen.study.run(chosen, record, stop)
+            except Diverged:
+                pass  # a result like others: Result.status says so
+    return Result(record.folder)
+
+
+@cache
+def _register() -> None:
+    config.register(load_studies())
