@@ -37,6 +37,29 @@ def test_client_sizes_are_similar_with_dirichlet_and_differ_with_dirichlet_class
     assert max(different) > 1500
 
 
+def test_dirichlet_balanced_gives_no_more_classes_to_clients_with_their_fair_share():
+    """A client has at most N/K samples and one class more; without the cap, the largest has several times as many."""
+    parts = split(LABELS, PartitionConfig("dirichlet_balanced", 16, 0.5), 0).parts
+    fair = len(LABELS) / 16
+    for part in parts:
+        counts = LABELS[part].bincount(minlength=10)
+        last = counts.nonzero().max()
+        assert counts[:last].sum() < fair
+    capped, free = (
+        max(len(part) for part in split(LABELS, PartitionConfig(kind, 16, 0.1), 0).parts)
+        for kind in ("dirichlet_balanced", "dirichlet_class")
+    )
+    assert capped < free
+
+
+def test_dirichlet_balanced_by_hand():
+    """alpha near 0 gives each class to one client. Two clients, two classes: the second class goes to the other one."""
+    labels = torch.tensor([0] * 20 + [1] * 20)
+    for seed in range(5):
+        parts = split(labels, PartitionConfig("dirichlet_balanced", 2, 1e-6), seed).parts
+        assert sorted(part.tolist() for part in parts) == [list(range(20)), list(range(20, 40))]
+
+
 def test_smaller_alpha_means_fewer_labels_per_client():
     def effective_labels(alpha):
         parts = split(LABELS, PartitionConfig("dirichlet", 50, alpha), 0).parts

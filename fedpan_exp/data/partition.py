@@ -75,6 +75,19 @@ def _dirichlet_class(labels: np.ndarray, config: PartitionConfig, rng: np.random
     return _allocate(labels, _dirichlet_rows(config.alpha, _num_classes(labels), config.K, rng).T, rng)
 
 
+def _dirichlet_balanced(labels: np.ndarray, config: PartitionConfig, rng: np.random.Generator) -> Parts:
+    """Like dirichlet_class, but a client that has N/K samples gets none of the next classes (Wang et al., ICLR 2020)."""
+    weights = _dirichlet_rows(config.alpha, _num_classes(labels), config.K, rng)
+    sizes = np.zeros(config.K)
+    for row, count in zip(weights, np.unique(labels, return_counts=True)[1], strict=True):
+        is_open = sizes * config.K < len(labels)  # at least one: fewer than N samples are assigned
+        row *= is_open
+        if row.sum() == 0:  # the draw was for full clients alone
+            row += is_open
+        sizes += np.diff(_cuts(row, count), prepend=0, append=count)
+    return _allocate(labels, weights.T, rng)
+
+
 def _iid(labels: np.ndarray, config: PartitionConfig, rng: np.random.Generator) -> Parts:
     return np.array_split(rng.permutation(len(labels)), config.K)
 
@@ -93,6 +106,7 @@ def _shards(labels: np.ndarray, config: PartitionConfig, rng: np.random.Generato
 PARTITIONERS: dict[str, Callable[[np.ndarray, PartitionConfig, np.random.Generator], Parts]] = {
     "dirichlet": _dirichlet,
     "dirichlet_class": _dirichlet_class,
+    "dirichlet_balanced": _dirichlet_balanced,
     "iid": _iid,
     "shards": _shards,
 }
@@ -119,15 +133,19 @@ def _allocate(labels: np.ndarray, weights: np.ndarray, rng: np.random.Generator)
     """Divide the samples of each class among the clients in proportion to its column of weights [K, classes]."""
     samples, owners = [], []
     for label, column in zip(np.unique(labels), weights.T, strict=True):
-        total = column.sum()
-        column = column / total if total > 0 else np.full(len(column), 1 / len(column))  # a class no client drew
         members = rng.permutation(np.flatnonzero(labels == label))
-        cuts = np.rint(column.cumsum()[:-1] * len(members)).astype(int)
         samples.append(members)
-        owners.append(np.searchsorted(cuts, np.arange(len(members)), side="right"))
+        owners.append(np.searchsorted(_cuts(column, len(members)), np.arange(len(members)), side="right"))
     owner = np.concatenate(owners)
     order = np.argsort(owner, kind="stable")  # one sort is faster than a slice per class and client
     return np.split(np.concatenate(samples)[order], np.searchsorted(owner[order], np.arange(1, len(weights))))
+
+
+def _cuts(weights: np.ndarray, count: int) -> np.ndarray:
+    """Where to cut `count` samples into one piece per client, in proportion to the weights [K]."""
+    total = weights.sum()
+    fractions = weights / total if total > 0 else np.full(len(weights), 1 / len(weights))  # a class no client drew
+    return np.rint(fractions.cumsum()[:-1] * count).astype(int)
 
 
 def _top_up(parts: Parts, minimum: int, rng: np.random.Generator) -> int:
