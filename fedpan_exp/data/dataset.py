@@ -15,6 +15,7 @@ from fedpan_exp.data.datasets.svhn import SVHN
 from fedpan_exp.data.images import DatasetSplits
 from fedpan_exp.data.source import Source
 from fedpan_exp.data.store import has_files, load_or_download
+from fedpan_exp.data.subset import draw_subset
 from fedpan_exp.data.transforms import ImageTransform
 from fedpan_exp.data.users import draw_users, hold_out
 from fedpan_exp.system.console import print_status
@@ -37,6 +38,8 @@ class DatasetSettings:
     std: list[float] = field(default_factory=list)
     crop_padding: int = 0  # pixels of padding before a random crop; 0: no crop
     flip: bool = False  # random horizontal flip
+    samples: int | None = None  # training images, drawn by the seed in the classes' proportions; None: all
+    test_samples: int | None = None  # likewise, of the test set
     user_share: float = 1.0  # fraction of the users to sample, if the dataset records users
     user_test: float = 0.0  # fraction of each user's samples that goes to the global test set
     B: int = 64  # batch size in the paper; the default of fl_scene.B
@@ -52,6 +55,9 @@ class DatasetSettings:
         require(len(self.std) == channels, "dataset.std", f"{channels} numbers, one per channel", self.std)
         require(all(value > 0 for value in self.std), "dataset.std", "above 0", self.std)
         require(self.crop_padding >= 0, "dataset.crop_padding", "at least 0", self.crop_padding)
+        for setting in ("samples", "test_samples"):
+            value = getattr(self, setting)
+            require(value is None or value >= 1, f"dataset.{setting}", "at least 1, or null for all", value)
         require(0 < self.user_share <= 1, "dataset.user_share", "in (0, 1]", self.user_share)
         require(0 <= self.user_test < 1, "dataset.user_test", "in [0, 1)", self.user_test)
 
@@ -61,7 +67,7 @@ class DatasetSettings:
         return self.name in BUILT_IN or has_files(SOURCES[self.name], Path(self.root).expanduser())
 
     def load(self, seed: int) -> DatasetSplits:
-        """Load the dataset, downloading it if needed; the seed selects users and their held-out samples, if any."""
+        """Load the dataset, downloading it if needed; the seed draws subsets, users and what they hold out."""
         if self.name in BUILT_IN:
             data = BUILT_IN[self.name]()
         else:
@@ -82,7 +88,12 @@ class DatasetSettings:
         data = hold_out(drawn, self.user_test, seed)
         if not len(data.test):
             raise DataError(f"dataset.user_test must be large enough for a test set, got {self.user_test}")
-        return data
+        if data.users:
+            rule = "null for a dataset of users, of whom dataset.user_share draws some"
+            require(self.samples is None, "dataset.samples", rule, self.samples)
+        train = draw_subset(data.train, "dataset.samples", self.samples, seed)
+        test = draw_subset(data.test, "dataset.test_samples", self.test_samples, seed)
+        return DatasetSplits(train, test, data.users)
 
     def transform(self, device: torch.device) -> ImageTransform:
         return ImageTransform(self.mean, self.std, self.crop_padding, self.flip, device)

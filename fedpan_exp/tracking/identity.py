@@ -30,7 +30,13 @@ NON_IDENTITY_KEYS = (
 )
 
 # Settings that were added later, with the value at which they change nothing: such runs keep their id.
-NEUTRAL_VALUES: dict[str, Any] = {"fl_scene.reserve": 0.0, "model.init": "authors", "model.width_factor": 1.0}
+NEUTRAL_VALUES: dict[str, Any] = {
+    "fl_scene.reserve": 0.0,
+    "model.init": "authors",
+    "model.width_factor": 1.0,
+    "dataset.samples": None,
+    "dataset.test_samples": None,
+}
 
 PERIODLESS = ("ramp", "quarter", "random")  # encodings that do not use T
 
