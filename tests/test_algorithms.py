@@ -2,43 +2,17 @@
 
 import pytest
 import torch
+from quadratic import PLAIN_SGD, quadratic_rounds
 from torch.nn import functional as F
 
 from conftest import clients_of, experiment, random_images, run_rounds, trainer_of
 from fedpan_exp.algorithms import ALGORITHMS, ClientContext, FedAvg, FedOpt, FedProx, Moon, Scaffold, ServerState
 from fedpan_exp.algorithms.fedopt import Yogi
-from fedpan_exp.data import Clients, ImageTensors, ImageTransform
 from fedpan_exp.federation import ClientStates, Scene
 from fedpan_exp.models import Pan
 from fedpan_exp.models.mlp import MLP
 from fedpan_exp.models.resnet import ResNet
 from fedpan_exp.training import Training
-
-PLAIN_SGD = Training(lr=0.5, momentum=0.0, warmup="none")
-
-
-def quadratic(algorithm: FedAvg) -> FedAvg:
-    """Replace the local loss by a/2 (w - t)^2, where t is the client's pixel and a is 1 + its label."""
-
-    class OnQuadratic(type(algorithm)):
-        def loss(self, net, x, y, client):
-            return sum((1 + y[0]) / 2 * (w - x.mean()).square().sum() for w in net.parameters)
-
-    return OnQuadratic(**vars(algorithm))
-
-
-def quadratic_rounds(algorithm: FedAvg, steps: int, rounds: int, curvatures=(1, 1), training=PLAIN_SGD) -> list[float]:
-    """The server's weight after each round, starting from 0, with two clients whose optima are 2 and 6."""
-    images = ImageTensors(torch.tensor([2, 6], dtype=torch.uint8).view(2, 1, 1, 1), torch.tensor(curvatures) - 1)
-    trainer = trainer_of(MLP(1, 1, 0, 1, Pan()), training)
-    trainer.net.weights.zero_()
-    clients = Clients(images, ImageTransform([0.0], [1 / 255]), [torch.tensor([0]), torch.tensor([1])], 0.0, seed=0)
-    scene = Scene(K=2, R=1.0, E=steps, H=rounds, B=1)
-    history = []
-    for round_ in run_rounds(quadratic(algorithm), trainer, clients, scene):
-        assert round_.server.weights.unique().numel() == 1  # weight and bias solve the same problem
-        history.append(round_.server.weights[0].item())
-    return history
 
 
 def test_fedavg_by_hand():
