@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fedpan_exp.algorithms.update import CohortUpdate
 from fedpan_exp.data import Clients, ImageTensors
-from fedpan_exp.training import FlatNet, LocalTrainer, classification_loss
+from fedpan_exp.training import FlatNet, FlatParameters, LocalTrainer, classification_loss
 
 
 @dataclass
@@ -99,8 +99,8 @@ class FedAvg:
         """The client's weight in the mean; `weight` is what fl_scene.averaging gives it."""
         return weight
 
-    def personal_weights(self, net: FlatNet, client: ClientContext) -> Tensor | None:
-        """The weights that are tested on the client's held-out samples after training. None: the trained ones."""
+    def personal_model(self, net: FlatNet, client: ClientContext) -> FlatParameters | None:
+        """The model that is tested on the client's held-out samples after training. None: the trained one."""
         return None
 
     def aggregate(self, server: ServerState, update: CohortUpdate) -> None:

@@ -75,11 +75,11 @@ def train_client(
 def evaluate_personal(task: FederatedTask, client: ClientContext, images: ImageTensors) -> EvalResult:
     """Evaluate the client's personal model, which most algorithms take to be the trained one."""
     net = task.trainer.net
-    personal = task.algorithm.personal_weights(net, client)
+    personal = task.algorithm.personal_model(net, client)
     if personal is None:
         return task.trainer.evaluate(images)
-    trained = net.weights.clone()
-    net.weights.copy_(personal)
+    trained = net.weights.clone(), net.buffers.clone()
+    net.load(*personal)
     result = task.trainer.evaluate(images)
-    net.weights.copy_(trained)
+    net.load(*trained)
     return result
