@@ -16,11 +16,17 @@ class Clients:
     """Sample indices of each client; a fraction `local_test` of them forms its local test set."""
 
     def __init__(
-        self, images: ImageTensors, transform: ImageTransform, parts: Sequence[Tensor], local_test: float, seed: int
+        self,
+        images: ImageTensors,
+        transform: ImageTransform,
+        parts: Sequence[Tensor],
+        local_test: float,
+        seed: int,
+        classes: int | None = None,  # None: as many as the images have
     ):
         self.images, self.transform, self.seed = images, transform, seed
         self._labels = images.y.cpu()
-        self._classes = int(self._labels.max()) + 1
+        self._classes = classes or int(self._labels.max()) + 1
         self.train: list[Tensor] = []
         self.test: list[Tensor] = []
         for k, part in enumerate(parts):

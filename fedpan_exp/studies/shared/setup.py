@@ -94,7 +94,8 @@ def set_up(experiment: Experiment) -> FederatedSetup:
     data, split, unlabelled = load_and_split(experiment)
     trainer = make_trainer(experiment, net)
     device = trainer.fabric.device
-    clients = Clients(data.train.to(device), trainer.transform, split.parts, scene.local_test, experiment.seed)
+    images, classes = data.train.to(device), experiment.dataset.classes
+    clients = Clients(images, trainer.transform, split.parts, scene.local_test, experiment.seed, classes)
     if trainer.has_batch_norm:
         check_batch_norm([len(part) for part in clients.train], scene.B)
     return FederatedSetup(data, split, trainer, clients, data.test.to(device), unlabelled)
