@@ -25,7 +25,7 @@ IMAGES = {  # training and test, as published; FeMnist: a tenth of LEAF's 805,26
     **{"cifar10": (50_000, 10_000), "cifar100": (50_000, 10_000), "femnist": (64_421, 16_105)},
 }
 FEMNIST_CLIENTS = 355
-EXTRA_FORWARD = {"moon": 2}  # forward passes in addition to that of the trained network
+EXTRA_FORWARD = {"moon": 2, "fedphp": 1}  # forward passes in addition to that of the trained network
 FIGURE = "compare_noniid"
 _workloads: dict[str, Workload] = {}
 

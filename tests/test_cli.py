@@ -17,7 +17,7 @@ from fedpan_exp.data import Clients
 from fedpan_exp.system import console
 from fedpan_exp.system.atomic_io import read_json, read_lines
 from fedpan_exp.system.errors import listed
-from fedpan_exp.system.paths import SWEEPS
+from fedpan_exp.system.paths import CONF, SWEEPS
 from fedpan_exp.training import LocalTrainer
 
 SMALL = ("scale=smoke", "model.width=16", "model.depth=2")
@@ -139,8 +139,8 @@ BAD = [
     ("fl_scene.alpha=0", "fl_scene.alpha must be in (0, 1e6], got 0.0"),
     ("fl_scene.K=1000", "fl_scene.K must be at most 287 (1,437 samples, at least fl_scene.min_samples=5 per client), got 1000"),
     ("fl_scene.partition=natural", "fl_scene.partition must be other than natural for a dataset without user ids"),
-    ("fl_scene.partition=shard", "fl_scene.partition must be dirichlet, dirichlet_class, iid, shards or natural, got shard; did you mean shards?"),
-    ("algorithm=fedpox", "algorithm must be fedavg, fedopt, fedprox, moon or scaffold, got fedpox; did you mean fedprox?"),
+    ("fl_scene.partition=shard", "fl_scene.partition must be dirichlet, dirichlet_class, dirichlet_balanced, iid, shards or natural, got shard; did you mean shards?"),
+    ("algorithm=fedpox", f"algorithm must be {listed(sorted(path.stem for path in CONF.glob('algorithm/*.yaml')), 'or')}, got fedpox; did you mean fedprox?"),
     ("dataset=mnst", "dataset must be cifar10, cifar100, cinic10, digits, fashion_mnist, femnist, gtsrb, mnist or svhn, got mnst; did you mean mnist?"),
     ("seeds=1", "seeds is not a setting; did you mean seed?"),
     ("pan=null", "a group must have one of its options, got pan=null"),
@@ -164,6 +164,14 @@ BAD = [
     ("algorithm=scaffold algorithm.server_lr=0", "algorithm.server_lr must be above 0, got 0.0"),
     ("algorithm=moon algorithm.mu=-1", "algorithm.mu must be at least 0, got -1.0"),
     ("algorithm=moon algorithm.temperature=0", "algorithm.temperature must be above 0, got 0.0"),
+    ("algorithm=feddyn algorithm.alpha=0", "algorithm.alpha must be above 0, got 0.0"),
+    ("algorithm=feddyn algorithm.evaluate=best", "algorithm.evaluate must be server or mean, got best"),
+    ("algorithm=fedrs algorithm.alpha=1.5", "algorithm.alpha must be in [0, 1], got 1.5"),
+    ("algorithm=fedphp algorithm.mu=1", "algorithm.mu must be in [0, 1), got 1.0"),
+    ("algorithm=fedphp algorithm.distillation=2", "algorithm.distillation must be in [0, 1], got 2.0"),
+    ("algorithm=fedphp fl_scene.local_test=0", "fl_scene.local_test must be above 0 to test personal models (algorithm=fedphp), got 0.0"),
+    ("dataset.samples=0", "dataset.samples must be at least 1, or null for all, got 0"),
+    ("dataset.samples=2000", "dataset.samples must be at most 1,437, the number of images, or null, got 2000"),
     ("training.lr=0", "training.lr must be above 0, got 0.0"),
     ("pan.per_client=own probes=[matching]", "probes must be divergence or cosine where clients have encodings of their own (pan.per_client), got ['matching']"),
     ("study=matching pan.per_client=own", "pan.per_client must be shared with study=matching, which evaluates both models with the same encodings, got own"),

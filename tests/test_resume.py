@@ -16,14 +16,14 @@ from processes import SMALL, child, ended, has_ended, outcome, run_folder, wait_
 from fedpan_exp.system.atomic_io import read_json, read_lines
 from fedpan_exp.tracking.record import Record
 
-ALGORITHMS = ("fedavg", "fedprox", "fedopt", "scaffold", "moon")
+ALGORITHMS = ("fedavg", "fedprox", "fedopt", "scaffold", "moon", "fednova", "feddyn", "fedrs", "fedphp")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("memory", ["memory", "disk"])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_run_killed_at_random_moments_gives_the_same_result(tmp_path, algorithm, memory):
-    """At least two kill -9 per case, twenty in all."""
+    """At least two kill -9 per case, 36 in all."""
     overrides = (
         *SMALL,
         "fl_scene.H=30",

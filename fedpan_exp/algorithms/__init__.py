@@ -1,8 +1,12 @@
 """One file per algorithm; the names here are those on the command line."""
 
 from fedpan_exp.algorithms.base import ClientContext, FedAvg, ServerContext, ServerState
+from fedpan_exp.algorithms.feddyn import FedDyn
+from fedpan_exp.algorithms.fednova import FedNova
 from fedpan_exp.algorithms.fedopt import FedOpt
+from fedpan_exp.algorithms.fedphp import FedPHP
 from fedpan_exp.algorithms.fedprox import FedProx
+from fedpan_exp.algorithms.fedrs import FedRS
 from fedpan_exp.algorithms.moon import Moon
 from fedpan_exp.algorithms.scaffold import Scaffold
 from fedpan_exp.algorithms.stats import CohortStats, LocalAccuracy
@@ -14,6 +18,10 @@ ALGORITHMS: dict[str, type[FedAvg]] = {
     "fedopt": FedOpt,
     "scaffold": Scaffold,
     "moon": Moon,
+    "fednova": FedNova,
+    "feddyn": FedDyn,
+    "fedrs": FedRS,
+    "fedphp": FedPHP,
 }
 
 __all__ = [
@@ -23,8 +31,12 @@ __all__ = [
     "CohortStats",
     "CohortUpdate",
     "FedAvg",
+    "FedDyn",
+    "FedNova",
     "FedOpt",
+    "FedPHP",
     "FedProx",
+    "FedRS",
     "LocalAccuracy",
     "Moon",
     "Scaffold",

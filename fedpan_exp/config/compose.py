@@ -1,5 +1,6 @@
 """From Hydra's config to an Experiment: register the schemas, compose, convert, check."""
 
+import operator
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
@@ -28,6 +29,7 @@ def register(studies: Mapping[str, type]) -> None:
     # fidelity=authors selects the released code's variant of an algorithm where it differs from the canonical one.
     OmegaConf.register_new_resolver("variant", VARIANTS.__getitem__, replace=True)
     OmegaConf.register_new_resolver("at_smoke", _at_smoke, replace=True)
+    OmegaConf.register_new_resolver("product", operator.mul, replace=True)
     store = ConfigStore.instance().store
     store(name="schema", node=Experiment)
     for group, schemas in (("algorithm", ALGORITHMS), ("model", MODELS), ("study", studies)):

@@ -96,7 +96,8 @@ def count_work(experiment: Experiment, clients: int) -> Work:
         net = FlatNet(experiment.build(Pan()))
         server = ServerState(net.weights, net.buffers, clients)
         algorithm.init_server(server)
-        client = ClientContext(server, {}, batch, accumulated_lr=1.0)
+        label_counts = torch.ones(experiment.dataset.classes, dtype=torch.long)
+        client = ClientContext(server, {}, batch, label_counts=label_counts, accumulated_lr=1.0)
         algorithm.init_client(net, client)
         x, y = torch.empty(batch, *experiment.dataset.shape), torch.empty(batch, dtype=torch.long)
         algorithm.loss(net, x, y, client).backward()
@@ -146,7 +147,7 @@ def _expected_split(experiment: Experiment) -> Split | None:
     scene, dataset = experiment.fl_scene, experiment.dataset
     source = SOURCES.get(dataset.name)
     if source and source.counts:
-        clients, images = scene.K, source.counts[0]
+        clients, images = scene.K, dataset.samples or source.counts[0]
     elif dataset.is_available:
         with quietly():
             data = dataset.load(experiment.seed)
@@ -197,4 +198,5 @@ def _split_key(settings: dict[str, Any]) -> str:
     """The settings that decide the clients and their samples."""
     scene = {key: settings["fl_scene"].get(key) for key in ("K", "partition", "local_test", "small_clients")}
     scene["reserve"] = settings["fl_scene"].get("reserve", 0.0)  # which runs of earlier versions do not have
-    return json.dumps([settings["dataset"], scene], sort_keys=True)
+    dataset = {key: value for key, value in settings["dataset"].items() if value is not None}  # likewise
+    return json.dumps([dataset, scene], sort_keys=True)

@@ -84,9 +84,11 @@ class FlatNet:
 
     def frozen_features(self, weights: Tensor, buffers: Tensor) -> Callable[[Tensor], Tensor]:
         """The features the network would compute with other weights: in eval mode, without gradients."""
-        twin = copy.deepcopy(self.net).eval()
-        FlatNet(twin).load(weights, buffers)
-        return torch.no_grad()(twin.features)
+        return torch.no_grad()(self._twin(weights, buffers).features)
+
+    def frozen_logits(self, weights: Tensor, buffers: Tensor) -> Callable[[Tensor], Tensor]:
+        """Likewise, its logits."""
+        return torch.no_grad()(self._twin(weights, buffers).forward)
 
     def using_encodings_of(self, k: int, seed: int) -> AbstractContextManager[None]:
         """Use the client's own encodings in this context, where clients have any."""
@@ -111,6 +113,12 @@ class FlatNet:
         """Like `views`, but of the trained parameters, as `gradients` has them."""
         trained = set(self.trained)
         return [view for p, view in zip(self.parameters, self.views(vector), strict=True) if p in trained]
+
+    def _twin(self, weights: Tensor, buffers: Tensor) -> Network:
+        """A copy of the network with other weights, in eval mode."""
+        twin = copy.deepcopy(self.net).eval()
+        FlatNet(twin).load(weights, buffers)
+        return twin
 
 
 def _flatten(tensors: Sequence[Tensor]) -> Tensor:
