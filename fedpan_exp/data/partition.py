@@ -76,7 +76,7 @@ def _dirichlet_class(labels: np.ndarray, config: PartitionConfig, rng: np.random
 
 
 def _dirichlet_balanced(labels: np.ndarray, config: PartitionConfig, rng: np.random.Generator) -> Parts:
-    """Like dirichlet_class, but a client that has N/K samples gets none of the next classes (Wang et al., ICLR 2020)."""
+    """Like dirichlet_class, but a client that has N/K samples gets no further class (FedMA; Wang et al., ICLR 2020)."""
     weights = _dirichlet_rows(config.alpha, _num_classes(labels), config.K, rng)
     sizes = np.zeros(config.K)
     for row, count in zip(weights, np.unique(labels, return_counts=True)[1], strict=True):
