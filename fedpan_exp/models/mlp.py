@@ -6,13 +6,14 @@ from math import prod
 from torch import nn
 
 from fedpan_exp.alignment.permutation_spec import PermutationSpec
-from fedpan_exp.models.network import ModelSettings, Network, Shape
+from fedpan_exp.models.block_layers import UNCUT, Groups
+from fedpan_exp.models.network import GroupedSettings, Network, Shape
 from fedpan_exp.models.position import Pan
 from fedpan_exp.system.errors import require
 
 
 @dataclass
-class MLPSettings(ModelSettings):
+class MLPSettings(GroupedSettings):
     width: int = 1024
     depth: int = 3  # hidden layers; 0 gives a linear classifier
 
@@ -20,27 +21,30 @@ class MLPSettings(ModelSettings):
         super().__post_init__()
         require(self.width >= 1, "model.width", "at least 1", self.width)
         require(self.depth >= 0, "model.depth", "at least 0", self.depth)
+        self.cut.check([self.width] * self.depth, "model.width")
 
     def build(self, shape: Shape, classes: int, pan: Pan) -> Network:
-        return MLP(prod(shape), self.width, self.depth, classes, pan)
+        self.cut.check_classes(classes)
+        return MLP(prod(shape), self.width, self.depth, classes, pan, self.cut)
 
 
 class MLP(Network):
     """`depth` times fc - position encoding (PE) - ReLU, then the head."""
 
-    def __init__(self, inputs: int, width: int, depth: int, classes: int, pan: Pan):
+    def __init__(self, inputs: int, width: int, depth: int, classes: int, pan: Pan, cut: Groups = UNCUT):
         super().__init__()
+        self.class_groups = cut.number
         self.body, self.activation_modules = nn.Sequential(), {}
         self.permutation_spec = spec = PermutationSpec()
         self.body.add_module("flatten", nn.Flatten())
         previous, fan_in = None, inputs
         for i in range(1, depth + 1):
-            group = spec.group(f"fc{i}", width)
-            self.body.add_module(f"fc{i}", nn.Linear(fan_in, width))
+            group = spec.group(f"fc{i}", width, cut.sections(i))
+            self.body.add_module(f"fc{i}", cut.linear(i, fan_in, width))
             self.body.add_module(f"pe{i}", pan.encode(group, width))
             self.body.add_module(f"relu{i}", nn.ReLU())
             spec.dense(f"body.fc{i}", previous, group)
             self.activation_modules[group] = f"body.relu{i}"
             previous, fan_in = group, width
-        self.head = nn.Linear(fan_in, classes)
+        self.head = cut.linear(depth + 1, fan_in, classes)
         spec.dense("head", previous, None)

@@ -11,6 +11,7 @@ from fedpan_exp.models.network import (
     Shape,
     check_norm,
     check_width_factor,
+    norm_groups,
     norm_layer,
     norm_position,
     scaled_width,
@@ -34,7 +35,7 @@ class ResNetSettings(ModelSettings):
         check_width_factor(self.width_factor)
 
     def build(self, shape: Shape, classes: int, pan: Pan) -> Network:
-        width = scaled_width(self.width, self.width_factor, self.norm)
+        width = scaled_width(self.width, self.width_factor, norm_groups(self.norm))
         return ResNet(shape[0], width, self.blocks, classes, self.norm, pan)
 
 

@@ -80,6 +80,9 @@ def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off
     if scene := identity_config.get("fl_scene"):
         for key in (key for key, kind in unused.items() if kind not in scene["partition"]):
             scene.pop(key)
+    if (model := identity_config.get("model")) and model.get("groups") == 1:  # the same network for any shared_layers
+        model.pop("groups")
+        model.pop("shared_layers")
     if not identity_config.get("probes"):  # probes only add metrics
         identity_config.pop("probes", None)
         identity_config.pop("probe_every", None)

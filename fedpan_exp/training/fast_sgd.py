@@ -68,10 +68,9 @@ class _AccumulateMomentum(torch.autograd.Function):
 
 def fuse_large_linears(net: nn.Module) -> list[FusedMomentumLinear]:
     """Replace the large linear layers of a network by layers that accumulate momentum; return those."""
-    large = [n for n, m in net.named_modules() if isinstance(m, nn.Linear) and m.weight.numel() >= MIN_FUSED_WEIGHTS]
-    for name in large:
-        layer = net.get_submodule(name)
-        if isinstance(layer, nn.Linear) and not isinstance(layer, FusedMomentumLinear):
+    for name, layer in list(net.named_modules()):
+        # Of exactly this class: a subclass, such as a masked layer, computes something else.
+        if type(layer) is nn.Linear and layer.weight.numel() >= MIN_FUSED_WEIGHTS:
             net.set_submodule(name, FusedMomentumLinear.from_linear(layer))
     return [module for module in net.modules() if isinstance(module, FusedMomentumLinear)]
 
