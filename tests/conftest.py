@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fedpan_exp import cli, config
-from fedpan_exp.algorithms import FedAvg
+from fedpan_exp.algorithms import ALGORITHMS, FedAvg
 from fedpan_exp.data import Clients, ImageTensors, ImageTransform
 from fedpan_exp.federation import ClientStates, FederatedTask, Round, Scene, federate, make_executor
 from fedpan_exp.models import Network, authors_init
@@ -75,8 +75,14 @@ def run_rounds(
     **changes: Any,
 ) -> Generator[Round]:
     """Run a federated task; `changes` are further fields of FederatedTask."""
-    task = FederatedTask(algorithm, trainer, clients, scene, **{"seed": 0, **changes})
+    defaults = {"seed": 0, "unlabelled": random_images(20, clients.images.x.shape[1:], seed=9).x}
+    task = FederatedTask(algorithm, trainer, clients, scene, **{**defaults, **changes})
     return federate(task, make_executor(task, ranks, states))
+
+
+def make_algorithm(name: str, **settings: Any) -> FedAvg:
+    """An algorithm by name, with few steps where it trains on the server."""
+    return ALGORITHMS[name](**({"steps": 3} if name == "feddf" else {}), **settings)
 
 
 PLAIN_PIXELS = ImageTransform([0.0], [1.0])

@@ -6,13 +6,14 @@ import yaml
 from conftest import experiment
 from fedpan_exp.system.paths import CONF, SWEEPS
 
+# What a group or an option needs that the defaults do not have; models: images large enough for all of them.
+NEEDS = {"model": ["dataset=cifar10"], "fed2": ["model.groups=10"], "feddf": ["fl_scene.reserve=0.1"]}
 OPTIONS = [(folder.name, path.stem) for folder in CONF.iterdir() if folder.is_dir() for path in folder.glob("*.yaml")]
 
 
 @pytest.mark.parametrize(("group", "option"), sorted(OPTIONS))
 def test_every_option_composes(group, option):
-    overrides = ["dataset=cifar10"] if group == "model" else []  # large images: valid for every model
-    settings = getattr(experiment(f"{group}={option}", *overrides), group)
+    settings = getattr(experiment(f"{group}={option}", *NEEDS.get(group, NEEDS.get(option, []))), group)
     assert getattr(settings, "name", option) == option
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from conftest import clients_of, experiment, random_images, run_rounds, trainer_of
+from conftest import clients_of, experiment, make_algorithm, random_images, run_rounds, trainer_of
 from fedpan_exp.algorithms import ALGORITHMS
 from fedpan_exp.federation import Scene
 from fedpan_exp.models import Network, Pan
@@ -93,7 +93,7 @@ def test_every_algorithm_gives_the_same_weights_without_fused_layers(name, monke
         trainer.net.weights.mul_(20)  # the initial weights are too small to train in a few steps
         assert fused_layers(trainer) == (3 if fused_weights == 1 else 0)
         clients = clients_of(random_images(40), [10, 30])
-        algorithm = ALGORITHMS[name](**({"mu": 0.5} if name == "fedprox" else {}))
+        algorithm = make_algorithm(name, **({"mu": 0.5} if name == "fedprox" else {}))
         *_, last = run_rounds(algorithm, trainer, clients, Scene(K=2, R=1.0, E=2, H=3, B=8))
         return last.server.weights
 
@@ -145,7 +145,7 @@ def test_training_fast_false_uses_torch_optim_and_takes_the_same_steps(name, cli
         assert not fast or clip or fused_layers(trainer)
         trainer.net.weights.mul_(20)
         clients = clients_of(random_images(40), [10, 30])
-        *_, last = run_rounds(ALGORITHMS[name](), trainer, clients, Scene(K=2, R=1.0, E=2, H=3, B=8))
+        *_, last = run_rounds(make_algorithm(name), trainer, clients, Scene(K=2, R=1.0, E=2, H=3, B=8))
         assert len(trainer.momenta()) == len(trainer.net.parameters)
         return last.server.weights
 

@@ -3,6 +3,8 @@
 from fedpan_exp.algorithms.base import ClientContext, FedAvg, ServerContext, ServerState
 from fedpan_exp.algorithms.feddyn import FedDyn
 from fedpan_exp.algorithms.fednova import FedNova
+from fedpan_exp.algorithms.fed2 import Fed2
+from fedpan_exp.algorithms.feddf import FedDF
 from fedpan_exp.algorithms.fedopt import FedOpt
 from fedpan_exp.algorithms.fedphp import FedPHP
 from fedpan_exp.algorithms.fedprox import FedProx
@@ -22,6 +24,8 @@ ALGORITHMS: dict[str, type[FedAvg]] = {
     "feddyn": FedDyn,
     "fedrs": FedRS,
     "fedphp": FedPHP,
+    "feddf": FedDF,
+    "fed2": Fed2,
 }
 
 __all__ = [
@@ -30,9 +34,11 @@ __all__ = [
     "ClientUpdate",
     "CohortStats",
     "CohortUpdate",
+    "Fed2",
     "FedAvg",
     "FedDyn",
     "FedNova",
+    "FedDF",
     "FedOpt",
     "FedPHP",
     "FedProx",

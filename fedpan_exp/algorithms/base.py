@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from fedpan_exp.algorithms.update import CohortUpdate
+from fedpan_exp.algorithms.update import ClientUpdate, CohortUpdate
 from fedpan_exp.data import Clients, ImageTensors
 from fedpan_exp.training import FlatNet, FlatParameters, LocalTrainer, classification_loss
 
@@ -63,6 +63,11 @@ class FedAvg:
         """Weight decay added to training.weight_decay."""
         return 0.0
 
+    @property
+    def server_dataset(self) -> str | None:
+        """Another dataset, whose images the server uses unlabelled. None: those of fl_scene.reserve."""
+        return None
+
     def cohort_round(self, round_idx: int) -> int:
         """The round whose random draw selects the cohort: rounds with the same number train the same clients."""
         return round_idx
@@ -98,6 +103,15 @@ class FedAvg:
     def aggregation_weight(self, client: ClientContext, weight: float) -> float:
         """The client's weight in the mean; `weight` is what fl_scene.averaging gives it."""
         return weight
+
+    def down_bytes(self, client: ClientContext) -> int:
+        """The bytes that the client receives, without BatchNorm statistics."""
+        server = client.server
+        return sum(vector.nbytes for vector in self.payload(server)) - server.buffers.nbytes
+
+    def up_bytes(self, client: ClientContext, update: ClientUpdate) -> int:
+        """The bytes that the client sends, without BatchNorm statistics."""
+        return update.bytes - update.buffers.nbytes
 
     def personal_model(self, net: FlatNet, client: ClientContext) -> FlatParameters | None:
         """The model that is tested on the client's held-out samples after training. None: the trained one."""

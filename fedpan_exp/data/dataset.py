@@ -27,6 +27,16 @@ SOURCES: dict[str, Source] = {
 BUILT_IN = {"digits": load_digits}  # part of an installed package: nothing to download
 
 
+DATASETS = (*SOURCES, *BUILT_IN)
+
+
+def load_dataset(name: str, root: str, verify: bool = True) -> DatasetSplits:
+    """The whole dataset, downloaded if needed."""
+    if name in BUILT_IN:
+        return BUILT_IN[name]()
+    return load_or_download(SOURCES[name], Path(root).expanduser(), verify)
+
+
 @dataclass
 class DatasetSettings:
     name: str = ""
@@ -47,7 +57,7 @@ class DatasetSettings:
     authors_lr: float = "${model.authors_lr}"  # type: ignore[assignment] # lr of the released code
 
     def __post_init__(self) -> None:
-        require_choice("dataset.name", self.name, (*SOURCES, *BUILT_IN))
+        require_choice("dataset.name", self.name, DATASETS)
         is_shape = len(self.shape) == 3 and min(self.shape) > 0
         require(is_shape, "dataset.shape", "channels, height, width", self.shape)
         channels = self.shape[0]
@@ -68,10 +78,7 @@ class DatasetSettings:
 
     def load(self, seed: int) -> DatasetSplits:
         """Load the dataset, downloading it if needed; the seed draws subsets, users and what they hold out."""
-        if self.name in BUILT_IN:
-            data = BUILT_IN[self.name]()
-        else:
-            data = load_or_download(SOURCES[self.name], Path(self.root).expanduser(), self.verify)
+        data = load_dataset(self.name, self.root, self.verify)
         shape = list(data.train.x.shape[1:])
         if shape != self.shape:
             raise DataError(f"dataset.shape must be {shape}, the image shape of {self.name}, got {self.shape}")

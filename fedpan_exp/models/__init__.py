@@ -1,6 +1,7 @@
 """Models: one file per family, with a settings dataclass that is the config schema and builds the network."""
 
 from fedpan_exp.models.activations import POSITIONS, activations, capture_activations, check_layers
+from fedpan_exp.models.block_layers import count_weights, group_of, weight_groups
 from fedpan_exp.models.client_encodings import use_client_encodings
 from fedpan_exp.models.encodings import ENCODINGS
 from fedpan_exp.models.mlp import MLPSettings
@@ -24,7 +25,10 @@ __all__ = [
     "authors_init",
     "capture_activations",
     "check_layers",
+    "count_weights",
     "encodings",
+    "group_of",
     "inactive_layers",
     "use_client_encodings",
+    "weight_groups",
 ]

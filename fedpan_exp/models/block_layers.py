@@ -105,18 +105,26 @@ def fill_blocks(layer: nn.Module) -> None:
         layer.weight.mul_(layer.mask).mul_(math.sqrt(layer.blocks))
 
 
-def weight_groups(net: nn.Module, spec: PermutationSpec, groups: int) -> dict[str, Tensor]:
-    """Parameter name -> the group of each weight: `groups` for a shared weight, `groups` + 1 for one held at 0."""
+def weight_groups(net: nn.Module, spec: PermutationSpec, groups: int) -> list[Tensor]:
+    """The group of each weight: one tensor per parameter, broadcastable to its shape.
+
+    `groups` stands for a weight that all groups share, `groups` + 1 for one that is held at 0.
+    """
     blocks = {name: layer for name, layer in net.named_modules() if isinstance(layer, BlockLinear | BlockConv2d)}
-    outputs = {spec.axes[f"{name}.weight"][0] for name in blocks} - {None}
-    found = {}
+    divided = {spec.axes[f"{name}.weight"][0] for name in blocks} - {None}  # also the axes of norm layers behind them
+    found = []
     for name, parameter in net.named_parameters():
         layer, _, part = name.rpartition(".")
-        rows = torch.full((len(parameter),), groups)
-        if layer in blocks or spec.axes[name][0] in outputs:  # the latter is a norm layer behind a block layer
-            rows = group_of(len(parameter), groups)
+        is_divided = layer in blocks or spec.axes[name][0] in divided
+        rows = group_of(len(parameter), groups) if is_divided else torch.full((len(parameter),), groups)
         rows = rows.view(-1, *[1] * (parameter.dim() - 1))
-        if layer in blocks and part == "weight":
-            rows = torch.where(blocks[layer].mask.cpu(), rows, groups + 1)
-        found[name] = rows.expand_as(parameter)
+        is_masked = layer in blocks and part == "weight"
+        found.append(torch.where(blocks[layer].mask.cpu(), rows, groups + 1) if is_masked else rows)
     return found
+
+
+def count_weights(net: nn.Module) -> int:
+    """Without those that a mask holds at 0."""
+    masked = (m for m in net.modules() if isinstance(m, BlockLinear | BlockConv2d))
+    zeros = sum(int((~layer.mask).sum()) * layer.weight[0, 0].numel() for layer in masked)
+    return sum(parameter.numel() for parameter in net.parameters()) - zeros

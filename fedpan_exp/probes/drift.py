@@ -51,7 +51,7 @@ class GradientVarianceProbe(DriftProbe):
     def gradient(self, k: int) -> dict[str, Tensor]:
         net, transform, images = self.trainer.net, self.trainer.transform, self.clients.train_images(k)
         net.net.eval()
-        size = self.trainer.evaluation_batch(images)
+        size = self.trainer.evaluation_batch(images.x)
         total = torch.zeros_like(net.weights)
         for x, y in zip(images.x.split(size), images.y.split(size), strict=True):
             loss = F.cross_entropy(net(transform.normalize(x)), y, reduction="sum")

@@ -36,6 +36,7 @@ NEUTRAL_VALUES: dict[str, Any] = {
     "model.width_factor": 1.0,
     "dataset.samples": None,
     "dataset.test_samples": None,
+    "model.groups": 1,
 }
 
 PERIODLESS = ("ramp", "quarter", "random")  # encodings that do not use T
@@ -80,9 +81,8 @@ def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off
     if scene := identity_config.get("fl_scene"):
         for key in (key for key, kind in unused.items() if kind not in scene["partition"]):
             scene.pop(key)
-    if (model := identity_config.get("model")) and model.get("groups") == 1:  # the same network for any shared_layers
-        model.pop("groups")
-        model.pop("shared_layers")
+    if (model := identity_config.get("model")) and "groups" not in model:
+        model.pop("shared_layers", None)
     if not identity_config.get("probes"):  # probes only add metrics
         identity_config.pop("probes", None)
         identity_config.pop("probe_every", None)

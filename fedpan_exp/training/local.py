@@ -124,20 +124,27 @@ class LocalTrainer:
         self._module.eval()
         correct = torch.zeros((), dtype=torch.long, device=self.fabric.device)
         total_loss = torch.zeros((), device=self.fabric.device)
-        size = self.evaluation_batch(images)
+        size = self.evaluation_batch(images.x)
         for x, y in zip(images.x.split(size), images.y.split(size), strict=True):
             logits = self.net(self.transform.normalize(x))
             correct += (logits.argmax(1) == y).sum()
             total_loss += classification_loss(logits, y, reduction="sum")
         return EvalResult(correct.item() / len(images), total_loss.item() / len(images), len(images))
 
-    def evaluation_batch(self, images: ImageTensors) -> int:
+    @torch.no_grad()
+    def logits(self, x: Tensor) -> Tensor:
+        """[images, classes], in evaluation mode; `x` are images as stored, on any device."""
+        self._module.eval()
+        batches = x.split(self.evaluation_batch(x))
+        return torch.cat([self.net(self.transform.normalize(batch.to(self.fabric.device))) for batch in batches])
+
+    def evaluation_batch(self, x: Tensor) -> int:
         """The batch size that suits the widest activation, which is found by a forward pass of one image."""
         if self._widest_activation is None:
             widths: list[int] = []
             layers = [m for m in self.net.net.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
             hooks = [m.register_forward_hook(lambda _m, _x, out: widths.append(out.numel())) for m in layers]
-            self.net(self.transform.normalize(images.x[:1]))
+            self.net(self.transform.normalize(x[:1].to(self.fabric.device)))
             for hook in hooks:
                 hook.remove()
             self._widest_activation = max(widths)

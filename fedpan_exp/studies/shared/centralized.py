@@ -77,13 +77,10 @@ class CentralizedSetup:
         self.eval_network.load_state_dict(state)
         return self.evaluator.evaluate(self.test)
 
-    @torch.inference_mode()
     def logits(self, state: Mapping[str, Tensor]) -> Tensor:
         """[test images, classes]"""
         self.eval_network.load_state_dict(state)
-        self.eval_network.eval()
-        batches = self.test.x.split(self.evaluator.evaluation_batch(self.test))
-        return torch.cat([self.evaluator.net(self.evaluator.transform.normalize(x)) for x in batches])
+        return self.evaluator.logits(self.test.x)
 
 
 def set_up_centralized(experiment: Experiment, parts: int = 1) -> CentralizedSetup:
