@@ -40,3 +40,4 @@ def test_settings_that_were_added_later_keep_the_id_at_their_neutral_value():
     assert len({*names("model.init=authors,he,torch")}) == 3
     vgg = ("dataset=cifar10", "model=vgg9")
     assert len({*names(*vgg, "model.width_factor=1,0.5"), *names(*vgg)}) == 2
+    assert len({*names(*vgg, "model.groups=1,10"), *names(*vgg, "model.shared_layers=2"), *names(*vgg)}) == 2

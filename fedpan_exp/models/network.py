@@ -24,6 +24,7 @@ class Network(nn.Module):
     head: nn.Linear
     permutation_spec: PermutationSpec  # which neurons each tensor axis indexes
     activation_modules: dict[str, str]  # group of neurons -> name of the module that outputs their activations
+    is_sequential: bool = True  # whether each hidden layer is the input of the next one alone
     class_groups: int = 1  # groups of classes with neurons of their own (block_layers.py)
 
     @property

@@ -45,6 +45,8 @@ class ResNet(Network):
     The residual stream of a stage is one group of neurons: all its blocks add to the same channels.
     """
 
+    is_sequential = False
+
     def __init__(self, channels: int, width: int, blocks: int, classes: int, norm: str, pan: Pan):
         super().__init__()
         self.body, self.activation_modules = nn.Sequential(), {}
