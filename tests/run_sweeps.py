@@ -72,7 +72,9 @@ SWEEPS: dict[str, list[Grid]] = {
     "compare_other": [
         grid(**VGG9, pan=PANS, seed=[0, 1, 2], **scene(K=[K], R=[R], alpha=[alpha], E=[E]))
         for K, R, alpha, E in ((16, 1.0, 0.5, 20), (20, 0.4, 1.0, 40))
-    ],
+    ]
+    + [grid(**VGG9, pan=OFF_ON[:1], algorithm=["fed2"], seed=[0, 1], **scene(K=[16], R=[1.0], alpha=[0.5], E=[20]))]
+    + [grid(**VGG9, pan=OFF_ON[:1], algorithm=["feddf"], seed=[0], **scene(K=[20], R=[0.4], alpha=[1.0], E=[40]))],
     "compare_more": [
         grid(**VGG9, pan=PANS, seed=[0, 1, 2], **scene(K=[16], R=[R], alpha=[alpha], E=[2]))
         for R, alpha in ((1.0, 0.1), (0.4, 0.5))

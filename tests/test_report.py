@@ -86,6 +86,17 @@ def test_every_figure_is_drawn_and_answers_the_claims(paper_figure, tmp_path):
     assert [quantity for quantity, _, ours, _ in answers if ours in ("not measured", "–")] == []
 
 
+def test_other_algorithms_have_columns_of_their_own_next_to_the_papers(tmp_path):
+    make_sweep(tmp_path, "compare_other")
+    (figure,) = (figure for figure in PAPER_FIGURES if figure.name == "compare_other")
+    result = figure.draw(sweep_in(tmp_path))
+    first, second = result.table.to_dict("records")
+    assert (first["Fed², paper"], second["FedDF, paper"]) == (88.29, 80.36)
+    assert (first["Fed², ours (%)"].n, first["FedDF, ours (%)"].n, second["FedDF, ours (%)"].n) == (2, 0, 1)
+    assert (first["ours, off (%)"].n, first["on - off (points)"].n) == (3, 3)  # of FedAvg alone
+    assert "89.10 with E=20" in result.footnotes[0]
+
+
 @pytest.mark.parametrize(
     ("study", "pictures"),
     {

@@ -322,8 +322,8 @@ def test_an_option_between_settings(command):
 
 
 def test_a_grid_over_all_options_of_a_group():
-    jobs = read_jobs(*SMOKE, "algorithm=glob(fed*)")
-    assert [job.experiment.algorithm.name for job in jobs] == ["fedavg", "fedopt", "fedprox"]
+    jobs = read_jobs(*SMOKE, "algorithm=glob(fed*o*)")
+    assert [job.experiment.algorithm.name for job in jobs] == ["fedopt", "fedprox"]
 
 
 @pytest.mark.parametrize("overrides", [("sweeps=alpha,K",), ("sweeps=alpha", "scale=laptop,smoke")])

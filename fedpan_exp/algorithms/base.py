@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from fedpan_exp.algorithms.update import ClientUpdate, CohortUpdate
+from fedpan_exp.algorithms.update import CohortUpdate
 from fedpan_exp.data import Clients, ImageTensors
 from fedpan_exp.training import FlatNet, FlatParameters, LocalTrainer, classification_loss
 
@@ -32,6 +32,9 @@ class ClientContext:
     seed: int = 0  # of the run
     label_counts: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))  # its samples per class
     accumulated_lr: float = 0.0  # sum of the effective step sizes: steps x lr for plain SGD, larger with momentum
+    # What it received and sends, where that is less than the whole payload and update.
+    down_bytes: int | None = None
+    up_bytes: int | None = None
     scratch: dict[str, Any] = field(default_factory=dict)  # what the hooks share during this round
 
 
@@ -103,15 +106,6 @@ class FedAvg:
     def aggregation_weight(self, client: ClientContext, weight: float) -> float:
         """The client's weight in the mean; `weight` is what fl_scene.averaging gives it."""
         return weight
-
-    def down_bytes(self, client: ClientContext) -> int:
-        """The bytes that the client receives, without BatchNorm statistics."""
-        server = client.server
-        return sum(vector.nbytes for vector in self.payload(server)) - server.buffers.nbytes
-
-    def up_bytes(self, client: ClientContext, update: ClientUpdate) -> int:
-        """The bytes that the client sends, without BatchNorm statistics."""
-        return update.bytes - update.buffers.nbytes
 
     def personal_model(self, net: FlatNet, client: ClientContext) -> FlatParameters | None:
         """The model that is tested on the client's held-out samples after training. None: the trained one."""

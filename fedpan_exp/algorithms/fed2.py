@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from fedpan_exp.algorithms.base import ClientContext, FedAvg, ServerState
-from fedpan_exp.algorithms.update import ClientUpdate, CohortUpdate
+from fedpan_exp.algorithms.update import CohortUpdate
 from fedpan_exp.models import group_of, weight_groups
 from fedpan_exp.system.errors import require, require_choice
 from fedpan_exp.training import FlatNet, classification_loss
@@ -37,6 +37,8 @@ class Fed2(FedAvg):
             view.copy_(present[group])
         client.scratch["owned"] = owned.to(net.weights.device)
         client.scratch["absent"] = ~present[class_groups].to(net.weights.device)
+        # A client carries the shared layers and its own groups.
+        client.down_bytes = client.up_bytes = int(owned.sum()) * net.weights.itemsize + net.buffers.nbytes
 
     def loss(self, net: FlatNet, x: Tensor, y: Tensor, client: ClientContext) -> Tensor:
         """Of the classes of the client's own groups: it does not have the others."""
@@ -54,10 +56,3 @@ class Fed2(FedAvg):
         own, owned = update.extras["own"], update.extras["owned"]
         server.weights = torch.where(owned > 0, own / owned, server.weights)
         server.buffers = update.buffers
-
-    def down_bytes(self, client: ClientContext) -> int:
-        """A client carries the shared layers and its own groups."""
-        return int(client.scratch["owned"].sum()) * client.server.weights.itemsize
-
-    def up_bytes(self, client: ClientContext, update: ClientUpdate) -> int:
-        return self.down_bytes(client)

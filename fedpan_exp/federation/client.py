@@ -65,8 +65,12 @@ def train_client(
     update = ClientUpdate(net.weights, net.buffers, weight, extras)
     local_accuracy = LocalAccuracy(before.accuracy, after.accuracy, before.samples) if before and after else None
     # BatchNorm statistics are sent down only if clients start from them, and up only if they are averaged.
-    up_bytes = algorithm.up_bytes(client, update) + (net.buffers.nbytes if scene.bn_statistics != "keep" else 0)
-    down_bytes = algorithm.down_bytes(client) + (net.buffers.nbytes if scene.bn_statistics == "average" else 0)
+    up_bytes, down_bytes = client.up_bytes, client.down_bytes
+    if up_bytes is None:
+        up_bytes = update.bytes - (net.buffers.nbytes if scene.bn_statistics == "keep" else 0)
+    if down_bytes is None:
+        down_bytes = sum(vector.nbytes for vector in algorithm.payload(server))
+        down_bytes -= net.buffers.nbytes if scene.bn_statistics != "average" else 0
     seconds = time.perf_counter() - started
     return TrainedClient(update, client.state, fit, local_accuracy, up_bytes, down_bytes, seconds)
 

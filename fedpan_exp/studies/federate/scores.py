@@ -1,41 +1,47 @@
 """The paper's tables: our numbers next to the printed ones, drawn as dots on a line."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
 from fedpan_exp.report.figure_result import FigureResult, grid
 from fedpan_exp.report.frame import show
-from fedpan_exp.report.statistics import best_pan
-from fedpan_exp.report.style import GREY, OFF, ON
+from fedpan_exp.report.statistics import best_pan, seed_stats
+from fedpan_exp.report.style import GREY, MARKERS, SERIES
 from fedpan_exp.report.sweeps import Sweep
 from fedpan_exp.report.tables import MeanStd, gain, mean_std, table
 from fedpan_exp.studies.federate.lines import RULE, trained_runs
 from fedpan_exp.studies.shared.figures import Findings, Rows
 
 OURS = {"PANs off": "FedAvg", "PANs on": "FedAvg+PANs"}  # our labels -> the paper's names
+OTHERS = {"fedprox": "FedProx", "fedma": "FedMA", "fed2": "Fed²", "feddf": "FedDF"}  # algorithm -> the paper's name
 Printed = Mapping[str, Mapping[str, float]]  # row -> method -> accuracy in %
 
 
-def scenes(sweep: Sweep, printed: Printed) -> FigureResult:
-    """One row per scene (K, R, alpha, E); ours are FedAvg with PANs off and on."""
+def scenes(sweep: Sweep, printed: Printed, notes: Sequence[str] = ()) -> FigureResult:
+    """One row per scene (K, R, alpha, E); ours are FedAvg with PANs off and on, and other algorithms."""
     methods = list(dict.fromkeys(method for row in printed.values() for method in row))
     rows: Rows = []
     findings: Findings = {}
     ours: dict[str, dict[str, MeanStd]] = {}
     papers: dict[str, Mapping[str, float]] = {}
     letters = [f"fl_scene.{letter}" for letter in ("K", "R", "alpha", "E")]
-    for values, group in trained_runs(sweep.runs).groupby(letters, sort=False):
+    runs = trained_runs(sweep.runs)
+    others = {algorithm: name for algorithm, name in OTHERS.items() if (runs["algorithm"] == algorithm).any()}
+    for values, group in runs.groupby(letters, sort=False):
         scene = f"({', '.join(map(show, values))})"
         paper, remark = _nearest(scene, printed)
-        point, papers[scene] = best_pan(group), printed.get(paper, {})
+        point, papers[scene] = best_pan(group[group["algorithm"] == "fedavg"]), printed.get(paper, {})
         off, on = mean_std(point.off), mean_std(point.on)
         findings |= {f"{paper} off": off, f"{paper} on": on}
-        ours[scene] = {"PANs off": off, "PANs on": on}
-        rows.append([scene + remark, *map(papers[scene].get, methods), off, on, point.pan, gain(point.gain)])
+        cells = {name: mean_std(seed_stats(group[group["algorithm"] == key])) for key, name in others.items()}
+        ours[scene] = {"PANs off": off, "PANs on": on, **cells}
+        row = [off, on, point.pan, gain(point.gain), *cells.values()]
+        rows.append([scene + remark, *map(papers[scene].get, methods), *row])
     columns = ["(K, R, alpha, E)", *(f"{method}, paper" for method in methods)]
     columns += ["ours, off (%)", "ours, on (%)", "best PAN", "on - off (points)"]
-    footnotes = [RULE, *(row[0] for row in rows if "for the paper's" in row[0])]
+    columns += [f"{name}, ours (%)" for name in others.values()]
+    footnotes = [*notes, RULE, *(row[0] for row in rows if "for the paper's" in row[0])]
     return FigureResult(draw_scores(ours, papers), table(columns, rows), findings, footnotes)
 
 
@@ -45,7 +51,7 @@ def draw_scores(ours: Mapping[str, Mapping[str, MeanStd]], printed: Printed) -> 
     panel = axes[0, 0]
     for y, (name, cells) in enumerate(ours.items()):
         paper = dict(printed.get(name, {}))
-        for colour, marker, (label, cell) in zip((OFF, ON), "os", cells.items(), strict=False):
+        for colour, marker, (label, cell) in zip(SERIES, MARKERS, cells.items(), strict=False):
             if cell.mean is not None:
                 panel.errorbar(
                     cell.mean, y + 0.15, xerr=cell.deviation, fmt=marker, color=colour, capsize=3, label=label
