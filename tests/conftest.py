@@ -13,7 +13,7 @@ from fedpan_exp import cli, config
 from fedpan_exp.algorithms import ALGORITHMS, FedAvg
 from fedpan_exp.data import Clients, ImageTensors, ImageTransform
 from fedpan_exp.federation import ClientStates, FederatedTask, Round, Scene, federate, make_executor
-from fedpan_exp.models import Network, authors_init
+from fedpan_exp.models import Network, initialise
 from fedpan_exp.studies import load_studies
 from fedpan_exp.system.rng import rng
 from fedpan_exp.training import Classifier, FabricSettings, LocalTrainer, Training
@@ -104,6 +104,6 @@ def clients_of(images: ImageTensors, sizes: list[int], local_test: float = 0.0, 
 
 
 def trainer_of(net: Network, training: Training | None = None) -> LocalTrainer:
-    authors_init(net, rng(0, "weights"))
+    initialise(net, rng(0, "weights"))
     module = Classifier(net, training or Training(warmup="none"))
     return LocalTrainer(FabricSettings(accelerator="cpu").make(), module, PLAIN_PIXELS)

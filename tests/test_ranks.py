@@ -78,7 +78,7 @@ def run_all(*args, **kwargs) -> tuple[list[dict[str, float]], ServerState]:
     return records, round_.server
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", sorted(ALGORITHMS.keys() - {"fedma"}))  # it has its own test, on a network it accepts
 def test_one_two_and_three_ranks_give_the_same_numbers(name):
     expected, server = run_all(1, make_algorithm(name))
     for ranks in (2, 3):

@@ -72,7 +72,7 @@ def rounds(algorithm, N_sf, P_sf=0.5, ranks=1):
     return last.server.weights.clone()
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", sorted(ALGORITHMS.keys() - {"fedma", "matched"}))  # which undo shuffles
 def test_without_shuffles_it_equals_federate_bit_for_bit(algorithm):
     plain = rounds(algorithm, None)
     assert torch.equal(rounds(algorithm, 0.0), plain)

@@ -2,6 +2,7 @@
 
 from fedpan_exp.algorithms.base import ClientContext, FedAvg, ServerContext, ServerState
 from fedpan_exp.algorithms.feddyn import FedDyn
+from fedpan_exp.algorithms.fedma import FedMA
 from fedpan_exp.algorithms.fednova import FedNova
 from fedpan_exp.algorithms.fed2 import Fed2
 from fedpan_exp.algorithms.feddf import FedDF
@@ -9,6 +10,7 @@ from fedpan_exp.algorithms.fedopt import FedOpt
 from fedpan_exp.algorithms.fedphp import FedPHP
 from fedpan_exp.algorithms.fedprox import FedProx
 from fedpan_exp.algorithms.fedrs import FedRS
+from fedpan_exp.algorithms.matched import Matched
 from fedpan_exp.algorithms.moon import Moon
 from fedpan_exp.algorithms.scaffold import Scaffold
 from fedpan_exp.algorithms.stats import CohortStats, LocalAccuracy
@@ -26,6 +28,8 @@ ALGORITHMS: dict[str, type[FedAvg]] = {
     "fedphp": FedPHP,
     "feddf": FedDF,
     "fed2": Fed2,
+    "fedma": FedMA,
+    "matched": Matched,
 }
 
 __all__ = [
@@ -37,6 +41,7 @@ __all__ = [
     "Fed2",
     "FedAvg",
     "FedDyn",
+    "FedMA",
     "FedNova",
     "FedDF",
     "FedOpt",
@@ -44,6 +49,7 @@ __all__ = [
     "FedProx",
     "FedRS",
     "LocalAccuracy",
+    "Matched",
     "Moon",
     "Scaffold",
     "ServerContext",

@@ -71,7 +71,7 @@ class FedAvg:
         """Another dataset, whose images the server uses unlabelled. None: those of fl_scene.reserve."""
         return None
 
-    def cohort_round(self, round_idx: int) -> int:
+    def cohort_round(self, round_idx: int, net: FlatNet) -> int:
         """The round whose random draw selects the cohort: rounds with the same number train the same clients."""
         return round_idx
 
@@ -79,7 +79,7 @@ class FedAvg:
         """The local epochs of a round."""
         return E
 
-    def init_server(self, server: ServerState) -> None:
+    def init_server(self, server: ServerState, net: FlatNet) -> None:
         """Prepare `server.state` before the first round."""
 
     def payload(self, server: ServerState) -> list[Tensor]:

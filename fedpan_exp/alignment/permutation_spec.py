@@ -24,10 +24,11 @@ class PermutationSpec:
     def __init__(self) -> None:
         self.axes: dict[str, tuple[Axis | None, ...]] = {}
         self.sizes: dict[str, int] = {}  # neurons per group
+        self.spare: dict[str, int] = {}  # of these, the last ones, whose weights are zero at the start
         self.sections: dict[str, int] = {}  # number of equal consecutive sections, within which neurons may be permuted
 
-    def group(self, name: str, size: int, sections: int = 1) -> str:
-        self.sizes[name] = size
+    def group(self, name: str, size: int, sections: int = 1, spare: int = 0) -> str:
+        self.sizes[name], self.spare[name] = size, spare
         self._divide(name, sections)
         return name
 

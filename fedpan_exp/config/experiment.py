@@ -10,7 +10,7 @@ from omegaconf import MISSING
 from fedpan_exp.algorithms import FedAvg
 from fedpan_exp.data import DatasetSettings
 from fedpan_exp.federation import CheckpointSettings, Scene, check_ranks
-from fedpan_exp.models import ModelSettings, Network, Pan, encodings
+from fedpan_exp.models import ModelSettings, Network, Pan, encodings, initialise
 from fedpan_exp.probes import PROBES
 from fedpan_exp.system.errors import require, require_choice
 from fedpan_exp.system.rng import rng
@@ -59,12 +59,14 @@ class Experiment:
     def network(self) -> Network:
         """Build the network with its initial weights, which depend on the seed but not on the algorithm or the PANs."""
         net = self.build(self.pan)
-        self.model.initialise(net, rng(self.seed, "weights"))
+        initialise(net, rng(self.seed, "weights"))
         return net
 
     def build(self, pan: Pan) -> Network:
         channels, height, width = self.dataset.shape
-        return self.model.build((channels, height, width), self.dataset.classes, pan)
+        net = self.model.build((channels, height, width), self.dataset.classes, pan)
+        net.init = self.model.init
+        return net
 
     def meta_network(self) -> Network:
         """Build the network on the meta device, without memory for its weights, to inspect its layers."""

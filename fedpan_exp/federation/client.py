@@ -64,8 +64,8 @@ def train_client(
     weight = algorithm.aggregation_weight(client, scene.aggregation_weight(client.samples))
     update = ClientUpdate(net.weights, net.buffers, weight, extras)
     local_accuracy = LocalAccuracy(before.accuracy, after.accuracy, before.samples) if before and after else None
-    # BatchNorm statistics are sent down only if clients start from them, and up only if they are averaged.
     up_bytes, down_bytes = client.up_bytes, client.down_bytes
+    # BatchNorm statistics are sent down only if clients start from them, and up only if they are averaged.
     if up_bytes is None:
         up_bytes = update.bytes - (net.buffers.nbytes if scene.bn_statistics == "keep" else 0)
     if down_bytes is None:

@@ -8,6 +8,7 @@ from fedpan_exp.models.mlp import MLPSettings
 from fedpan_exp.models.network import INITIALISATIONS, ModelSettings, Network, authors_init
 from fedpan_exp.models.position import Pan, PositionEncoding, encodings, inactive_layers
 from fedpan_exp.models.resnet import ResNetSettings
+from fedpan_exp.models.spare import initialise
 from fedpan_exp.models.vgg import VGGSettings
 
 MODELS: dict[str, type[ModelSettings]] = {"mlp": MLPSettings, "vgg": VGGSettings, "resnet": ResNetSettings}
@@ -29,6 +30,7 @@ __all__ = [
     "encodings",
     "group_of",
     "inactive_layers",
+    "initialise",
     "use_client_encodings",
     "weight_groups",
 ]

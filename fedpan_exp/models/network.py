@@ -26,6 +26,7 @@ class Network(nn.Module):
     activation_modules: dict[str, str]  # group of neurons -> name of the module that outputs their activations
     is_sequential: bool = True  # whether each hidden layer is the input of the next one alone
     class_groups: int = 1  # groups of classes with neurons of their own (block_layers.py)
+    init: str = "authors"  # how initial weights are drawn
 
     @property
     def has_batch_norm(self) -> bool:
@@ -55,9 +56,6 @@ class ModelSettings:
 
     def build(self, shape: Shape, classes: int, pan: Pan) -> Network:
         raise ConfigError(f"model must be one of the options of the group model, got {self.name or 'none'}")
-
-    def initialise(self, net: Network, generator: torch.Generator) -> None:
-        INITIALISATIONS[self.init](net, generator)
 
 
 @dataclass

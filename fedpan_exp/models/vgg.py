@@ -19,6 +19,7 @@ from fedpan_exp.models.network import (
     scaled_width,
 )
 from fedpan_exp.models.position import Pan
+from fedpan_exp.models.spare import check_spare
 from fedpan_exp.system.errors import ConfigError, require
 
 
@@ -28,6 +29,7 @@ class VGGSettings(GroupedSettings):
     hidden: list[int] = field(default_factory=list)  # widths of hidden fully connected layers
     norm: str = "none"
     width_factor: float = 1.0  # multiplies all widths
+    spare: int = 0  # further neurons per hidden layer, with zero weights
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -46,6 +48,7 @@ class VGGSettings(GroupedSettings):
 
     def build(self, shape: Shape, classes: int, pan: Pan) -> Network:
         self.cut.check_classes(classes)
+        check_spare(self.spare, pan, self.norm, self.groups)
         _, height, width = shape
         halvings = self.convs.split().count("M")
         if min(height, width) >> halvings == 0:
@@ -59,7 +62,7 @@ class VGGSettings(GroupedSettings):
                 layer += 1
                 convs[i] = str(self._scaled(int(token), layer, norm_groups(self.norm)))
         hidden = [self._scaled(width, layer) for layer, width in enumerate(self.hidden, start=layer + 1)]
-        return VGG(shape, convs, hidden, classes, self.norm, pan, self.cut)
+        return VGG(shape, convs, hidden, classes, self.norm, pan, self.cut, self.spare)
 
     def _scaled(self, width: int, layer: int, norm_groups: int = 1) -> int:
         return scaled_width(width, self.width_factor, lcm(norm_groups, self.cut.sections(layer)))
@@ -77,6 +80,7 @@ class VGG(Network):
         norm: str,
         pan: Pan,
         cut: Groups = UNCUT,
+        spare: int = 0,
     ):
         super().__init__()
         self.class_groups = cut.number
@@ -94,10 +98,11 @@ class VGG(Network):
                 height, width = height // 2, width // 2
                 continue
             i += 1
-            group = spec.group(f"conv{i}", int(token), cut.sections(i))
-            self.body.add_module(f"conv{i}", cut.conv(i, channels, int(token)))
+            outputs = int(token) + spare
+            group = spec.group(f"conv{i}", outputs, cut.sections(i), spare)
+            self.body.add_module(f"conv{i}", cut.conv(i, channels, outputs))
             spec.conv(f"body.conv{i}", previous, group)
-            previous, channels = group, int(token)
+            previous, channels = group, outputs
 
             norm_module = norm_layer(norm, channels)
             spec.norm(f"body.norm{i}", group, norm_module)
@@ -110,8 +115,8 @@ class VGG(Network):
 
         self.body.add_module("flatten", nn.Flatten())
         fan_in, block = channels * height * width, height * width
-        for j, neurons in enumerate(hidden, start=1):
-            group = spec.group(f"fc{j}", neurons, cut.sections(i + j))
+        for j, neurons in enumerate((width + spare for width in hidden), start=1):
+            group = spec.group(f"fc{j}", neurons, cut.sections(i + j), spare)
             self.body.add_module(f"fc{j}", cut.linear(i + j, fan_in, neurons))
             spec.dense(f"body.fc{j}", previous, group, block)
             if pan.placement == "paper":

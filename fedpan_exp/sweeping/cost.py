@@ -95,7 +95,7 @@ def count_work(experiment: Experiment, clients: int) -> Work:
     with torch.device("meta"), FlopCounterMode(display=False) as counter:
         net = FlatNet(experiment.build(Pan()))
         server = ServerState(net.weights, net.buffers, clients)
-        algorithm.init_server(server)
+        algorithm.init_server(server, net)
         label_counts = torch.ones(experiment.dataset.classes, dtype=torch.long)
         client = ClientContext(server, {}, batch, label_counts=label_counts, accumulated_lr=1.0)
         algorithm.init_client(net, client)

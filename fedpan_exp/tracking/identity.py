@@ -37,6 +37,8 @@ NEUTRAL_VALUES: dict[str, Any] = {
     "dataset.samples": None,
     "dataset.test_samples": None,
     "model.groups": 1,
+    "model.spare": 0,
+    "study.parts": 2,
 }
 
 PERIODLESS = ("ramp", "quarter", "random")  # encodings that do not use T
