@@ -24,7 +24,7 @@ def check_spare(spare: int, pan: Pan, norm: str = "none", groups: int = 1) -> No
 
 @torch.no_grad()
 def initialise(net: Network, generator: torch.Generator) -> None:
-    """Draw initial weights as `net.init` says, on any device; the draws do not depend on the number of spare neurons."""
+    """Draw initial weights as `net.init` says, on any device. Spare neurons do not change the draws of the others."""
     if net.class_groups > 1:  # whose layers are masked, and have no spare neurons
         INITIALISATIONS[net.init](net, generator)
         return

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
+import pandas as pd
 from matplotlib.figure import Figure
 
 from fedpan_exp.report.figure_result import FigureResult, grid
-from fedpan_exp.report.frame import show
+from fedpan_exp.report.frame import VALUE, column, show
 from fedpan_exp.report.statistics import best_pan, seed_stats
 from fedpan_exp.report.style import GREY, MARKERS, SERIES
 from fedpan_exp.report.sweeps import Sweep
@@ -14,7 +15,9 @@ from fedpan_exp.studies.federate.lines import RULE, trained_runs
 from fedpan_exp.studies.shared.figures import Findings, Rows
 
 OURS = {"PANs off": "FedAvg", "PANs on": "FedAvg+PANs"}  # our labels -> the paper's names
-OTHERS = {"fedprox": "FedProx", "fedma": "FedMA", "fed2": "Fed²", "feddf": "FedDF"}  # algorithm -> the paper's name
+GROWING = "fedma, growing"  # with gamma above 1
+OTHERS = {"fedprox": "FedProx", "fedma": "FedMA", GROWING: "FedMA, growing", "fed2": "Fed²", "feddf": "FedDF"}
+FEDMA = "FedMA, ours: the model after the last pass; the last five rounds would be of several passes"
 Printed = Mapping[str, Mapping[str, float]]  # row -> method -> accuracy in %
 
 
@@ -27,22 +30,28 @@ def scenes(sweep: Sweep, printed: Printed, notes: Sequence[str] = ()) -> FigureR
     papers: dict[str, Mapping[str, float]] = {}
     letters = [f"fl_scene.{letter}" for letter in ("K", "R", "alpha", "E")]
     runs = trained_runs(sweep.runs)
-    others = {algorithm: name for algorithm, name in OTHERS.items() if (runs["algorithm"] == algorithm).any()}
+    variants = runs["algorithm"].mask(column(runs, "algorithm.gamma") > 1, GROWING)
+    others = {algorithm: name for algorithm, name in OTHERS.items() if (variants == algorithm).any()}
     for values, group in runs.groupby(letters, sort=False):
         scene = f"({', '.join(map(show, values))})"
         paper, remark = _nearest(scene, printed)
         point, papers[scene] = best_pan(group[group["algorithm"] == "fedavg"]), printed.get(paper, {})
         off, on = mean_std(point.off), mean_std(point.on)
         findings |= {f"{paper} off": off, f"{paper} on": on}
-        cells = {name: mean_std(seed_stats(group[group["algorithm"] == key])) for key, name in others.items()}
+        cells = {name: _cell(group[variants[group.index] == key]) for key, name in others.items()}
         ours[scene] = {"PANs off": off, "PANs on": on, **cells}
         row = [off, on, point.pan, gain(point.gain), *cells.values()]
         rows.append([scene + remark, *map(papers[scene].get, methods), *row])
     columns = ["(K, R, alpha, E)", *(f"{method}, paper" for method in methods)]
     columns += ["ours, off (%)", "ours, on (%)", "best PAN", "on - off (points)"]
     columns += [f"{name}, ours (%)" for name in others.values()]
-    footnotes = [*notes, RULE, *(row[0] for row in rows if "for the paper's" in row[0])]
+    footnotes = [*notes, RULE, *([FEDMA] if "fedma" in others else []), *(row[0] for row in rows if "for the paper's" in row[0])]
     return FigureResult(draw_scores(ours, papers), table(columns, rows), findings, footnotes)
+
+
+def _cell(runs: pd.DataFrame) -> MeanStd:
+    is_fedma = (runs["algorithm"] == "fedma").any()
+    return mean_std(seed_stats(runs, "summary/final_acc" if is_fedma else VALUE))
 
 
 def draw_scores(ours: Mapping[str, Mapping[str, MeanStd]], printed: Printed) -> Figure:
