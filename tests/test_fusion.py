@@ -159,7 +159,10 @@ def test_more_samples_than_images_are_rejected(command):
         ("study.by=weight", "study.by must be activations, weights or pfnm, got weight; did you mean weights?"),
         ("study.parts=1", "study.parts must be at least 2, got 1"),
         ("study.by=pfnm", "pan must be off for study.by=pfnm, which moves neurons to other positions, got mul with A="),
-        ("study.by=pfnm dataset=cifar10 model=vgg9 pan=off", "model must be mlp with a hidden layer for study.by=pfnm, got vgg9"),
+        (
+            "study.by=pfnm dataset=cifar10 model=vgg9 pan=off",
+            "model must be mlp with a hidden layer for study.by=pfnm, got vgg9",
+        ),
         ("study.transport=soft", "study.transport must be hard or entropic, got soft"),
         ("study.positions=min", "study.positions must be all or max, got min"),
         ("study.epsilon=0", "study.epsilon must be above 0, got 0.0"),

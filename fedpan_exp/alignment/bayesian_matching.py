@@ -16,6 +16,7 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 MOST_POPULAR = 10  # an atom of more clients is not more attractive than one of this many, as in the released code
+NEGLIGIBLE = 1e-3  # relative gain of a sweep after which there is no other; the released code always makes five sweeps
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def match_atoms(
             matching.assign(j)
     for _ in range(sweeps if len(atoms) > 1 else 0):
         order = torch.randperm(len(atoms), generator=generator).tolist()
-        if sum(matching.assign(j) for j in order) == 0:
+        if max([matching.assign(j) for j in order]) < NEGLIGIBLE:
             break
     return matching.places
 
@@ -98,19 +99,32 @@ class _Matching:
         # Per client: the gains of its neurons, and the holders that they were computed from.
         self._gains = [(torch.full_like(self._holders, -2), rows.new_empty(capacity, len(rows))) for rows in atoms]
 
-    def assign(self, j: int) -> bool:
-        """Assign the neurons of client j, given those of all others; return whether a neuron has moved."""
+    def assign(self, j: int) -> float:
+        """Assign the neurons of client j, given those of all others; return the relative gain over its last places."""
         before = self.places[j]
         self.place(j, before[:0])
         seen, gains = self._gains[j]
         stale = (seen != self._holders).any(0).nonzero().flatten()
-        after = before
-        if len(stale):
-            gains[stale] = self._gains_of(j, stale)
-            seen.copy_(self._holders)
-            after = self._best_places(j, gains)
-        self.place(j, after)
-        return not after.equal(before)
+        if not len(stale):
+            self.place(j, before)
+            return 0.0
+        gains[stale] = self._gains_of(j, stale)
+        seen.copy_(self._holders)
+        is_held = (self._holders >= 0).any(0)
+        atoms, free = is_held.nonzero().flatten(), (~is_held).nonzero().flatten()
+        alone = before[~is_held[before]]  # atoms of this client only: they come first among the new ones
+        free = torch.cat([alone, free[~torch.isin(free, alone)]])[: len(self._atoms[j])]
+        candidates = torch.cat([atoms, free])
+        scores = torch.cat([gains[atoms], self._new_gains(j, len(free))])
+        best = _assign(scores)
+        self.place(j, candidates[best])
+        if not len(before):
+            return math.inf
+        rows = torch.empty_like(self._holders[j])
+        rows[candidates] = torch.arange(len(candidates))
+        neurons = torch.arange(len(best))
+        total, previous = scores[best, neurons].sum(), scores[rows[before], neurons].sum()
+        return ((total - previous) / total.abs()).item()
 
     def place(self, j: int, places: Tensor) -> None:
         """Make the neurons of client j copies of the atoms at `places`; none of them, if there are no places."""
@@ -150,14 +164,18 @@ class _Matching:
             gains = gains + p**2 * square / (1 / self._prior.variance + p)
         return gains
 
-    def _best_places(self, j: int, gains: Tensor) -> Tensor:
-        is_held = (self._holders >= 0).any(0)
-        atoms, free = is_held.nonzero().flatten(), (~is_held).nonzero().flatten()[: len(self._atoms[j])]
-        scores = torch.cat([gains[atoms], self._new_gains(j, len(free))])
-        best = scores.argmax(0)
-        if len(best.unique()) < len(best):  # else every neuron gets what is best for it
-            best = torch.from_numpy(linear_sum_assignment(scores.T.double().numpy(), maximize=True)[1])
-        return torch.cat([atoms, free])[best]
+
+def _assign(scores: Tensor) -> Tensor:
+    """A row for each column of [rows, columns], all different, with the largest sum of scores."""
+    best = scores.argmax(0)
+    if len(best.unique()) == len(best):
+        return best
+    costs = (scores.amax(0) - scores).T.double()  # [neurons, places]
+    if len(scores) == len(
+        best
+    ):  # then every place is taken, and a shift of its costs, which halves the time, is harmless
+        costs -= costs.amin(0)
+    return torch.from_numpy(linear_sum_assignment(costs.numpy())[1])
 
 
 def _one_block(atoms: Sequence[Tensor]) -> list[Block]:

@@ -32,7 +32,9 @@ def draw_run(folder: Path) -> Path | None:
     draw_mean(left, [folder], BLUE, model)
     draw_mean(left, [folder], GREY, "local, before", ":", "local/pre_acc")
     draw_mean(left, [folder], GREY, "local, after", "--", "local/post_acc")
-    draw_mean(left, [folder], ORANGE, "local models, averaged unmatched", ":", "fedma/mean_acc")
+    rounds, unmatched = series(folder, "fedma/mean_acc")
+    if len(rounds):
+        left.plot(rounds, 100 * unmatched, "o", color=ORANGE, markersize=4, label="mean of unmatched local models")
     draw_mean(right, [folder], ORANGE, loss, metric="train/loss", scale=1)
     draw_mean(right, [folder], BLUE, "test, as cross entropy", metric="global/test_loss", scale=1)
     accuracy = 100 * series(folder, "global/test_acc")[1]
