@@ -1,11 +1,11 @@
 """One file per algorithm; the names here are those on the command line."""
 
 from fedpan_exp.algorithms.base import ClientContext, FedAvg, ServerContext, ServerState
+from fedpan_exp.algorithms.fed2 import Fed2
+from fedpan_exp.algorithms.feddf import FedDF
 from fedpan_exp.algorithms.feddyn import FedDyn
 from fedpan_exp.algorithms.fedma import FedMA
 from fedpan_exp.algorithms.fednova import FedNova
-from fedpan_exp.algorithms.fed2 import Fed2
-from fedpan_exp.algorithms.feddf import FedDF
 from fedpan_exp.algorithms.fedopt import FedOpt
 from fedpan_exp.algorithms.fedphp import FedPHP
 from fedpan_exp.algorithms.fedprox import FedProx
@@ -40,10 +40,10 @@ __all__ = [
     "CohortUpdate",
     "Fed2",
     "FedAvg",
+    "FedDF",
     "FedDyn",
     "FedMA",
     "FedNova",
-    "FedDF",
     "FedOpt",
     "FedPHP",
     "FedProx",

@@ -45,7 +45,12 @@ def scenes(sweep: Sweep, printed: Printed, notes: Sequence[str] = ()) -> FigureR
     columns = ["(K, R, alpha, E)", *(f"{method}, paper" for method in methods)]
     columns += ["ours, off (%)", "ours, on (%)", "best PAN", "on - off (points)"]
     columns += [f"{name}, ours (%)" for name in others.values()]
-    footnotes = [*notes, RULE, *([FEDMA] if "fedma" in others else []), *(row[0] for row in rows if "for the paper's" in row[0])]
+    footnotes = [
+        *notes,
+        RULE,
+        *([FEDMA] if "fedma" in others else []),
+        *(row[0] for row in rows if "for the paper's" in row[0]),
+    ]
     return FigureResult(draw_scores(ours, papers), table(columns, rows), findings, footnotes)
 
 
