@@ -7,6 +7,7 @@ from fedpan_exp.algorithms.fed2 import Fed2
 from fedpan_exp.algorithms.feddf import FedDF
 from fedpan_exp.algorithms.fedopt import FedOpt
 from fedpan_exp.algorithms.fedphp import FedPHP
+from fedpan_exp.algorithms.fedpfn import FedPFN, FedPNU
 from fedpan_exp.algorithms.fedprox import FedProx
 from fedpan_exp.algorithms.fedrs import FedRS
 from fedpan_exp.algorithms.moon import Moon
@@ -26,6 +27,8 @@ ALGORITHMS: dict[str, type[FedAvg]] = {
     "fedphp": FedPHP,
     "feddf": FedDF,
     "fed2": Fed2,
+    "fedpfn": FedPFN,
+    "fedpnu": FedPNU,
 }
 
 __all__ = [
@@ -41,6 +44,8 @@ __all__ = [
     "FedDF",
     "FedOpt",
     "FedPHP",
+    "FedPFN",
+    "FedPNU",
     "FedProx",
     "FedRS",
     "LocalAccuracy",
