@@ -1,6 +1,7 @@
 """Entries that are not trained: masks that networks and algorithms draw, and what is fixed there."""
 
 import itertools
+from functools import partial
 
 import pytest
 import torch
@@ -14,15 +15,23 @@ from fedpan_exp.models.pan_parameters import fix_weights
 from fedpan_exp.studies.shared.setup import make_trainer
 from fedpan_exp.system.errors import ConfigError
 from fedpan_exp.system.rng import rng
-from fedpan_exp.training import Classifier, LocalTrainer, fast_sgd
+from fedpan_exp.training import Classifier, FlatNet, LocalTrainer, classification_loss, fast_sgd
 
 TINY = ("dataset=digits", "model.width=12", "model.depth=2", "model.init=he", "training.warmup=none")
-FIXED = {"w_asym": ("pan=w_asym", "pan.n_fix=3"), "frozen_bias": ("pan=frozen_bias",), "etf": ("pan=off", "model.head=etf")}
+FIXED = {
+    "w_asym": ("pan=w_asym", "pan.n_fix=3"),
+    "frozen_bias": ("pan=frozen_bias",),
+    "etf": ("pan=off", "model.head=etf"),
+}
 
 
 def trainer_of(*overrides: str) -> LocalTrainer:
     settings = experiment(*TINY, *overrides)
     return make_trainer(settings, settings.network())
+
+
+def cross_entropy(net: FlatNet, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return classification_loss(net(x), y)
 
 
 def digits():
@@ -120,7 +129,7 @@ def test_decay_to_a_random_point_is_a_pull_toward_it(monkeypatch):
         trainer = trainer_of("pan=off", "training.lr=0.1", f"training.weight_decay={decay}", *options)
         start = trainer.net.weights.clone()
         net = trainer.net
-        trainer.fit([batch], 1, lambda x, y: torch.nn.functional.cross_entropy(net(x), y), lambda: None)
+        trainer.fit([batch], 1, partial(cross_entropy, net), lambda: None)
         steps[decay] = net.weights - start
     views = net.named_views(point := torch.zeros_like(start))
     for name, values in net.net.decay_point.items():
@@ -146,12 +155,12 @@ def test_centralized_training_spares_fixed_entries():
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (("pan=w_asym", "pan.n_fix=65"), "pan.n_fix must be at most 64, the incoming weights of a neuron of fc1, got 65"),
+        (("pan=w_asym", "pan.n_fix=65"), "pan.n_fix must be at most 64, the incoming weights of a neuron of fc1"),
         (("pan=w_asym", "pan.n_fix=0"), "pan.n_fix must be at least 1 with pan=w_asym, else 0, got 0"),
         (("pan=frozen_bias", "pan.A=0"), "pan.A must be above 0 with pan=frozen_bias, got 0"),
         (("pan=after", "pan.placement=authors"), "pan.placement must be paper with pan=after"),
         (("pan=rates", "pan.per_client=own"), "pan.per_client must be shared with pan=rates"),
-        (("model.head=etf", "model.depth=0", "dataset.shape=[1,2,2]"), "model.head must be trained or frozen for 10 classes"),
+        (("model.head=etf", "model.width=9"), "model.head must be trained or frozen for 10 classes and 9 features"),
         (("training.decay_to=random",), "training.weight_decay must be above 0 with training.decay_to=random, got 0"),
         (("pan=add", "training.neuron_rates=compensated"), "training.neuron_rates must be plain with pan=add"),
         (("algorithm=fedpfn", "algorithm.rho=1"), "algorithm.rho must be in"),

@@ -68,7 +68,9 @@ def test_a_shuffled_network_has_a_barrier_that_matching_removes():
     assert barriers["pair_matched"] == pytest.approx(0, abs=1e-6)
     assert barriers["fc1"] > 0.01
     assert barriers["fc1_matched"] == pytest.approx(0, abs=1e-6)
-    moved = MatchingGapProbe(trainer, CLIENTS, IMAGES).gap(state_of(trainer.net, model), state_of(trainer.net, shuffled))
+    moved = MatchingGapProbe(trainer, CLIENTS, IMAGES).gap(
+        state_of(trainer.net, model), state_of(trainer.net, shuffled)
+    )
     assert moved["gain"] == pytest.approx(1)
     assert moved["fc1"] > 0.5
 

@@ -1,4 +1,4 @@
-"""A PAN network and its plain twin: equal to rounding where docs/identity.md says so, and clearly different elsewhere."""
+"""A PAN network and its plain twin: equal up to rounding where docs/identity.md says so, different elsewhere."""
 
 import pytest
 import torch

@@ -89,7 +89,9 @@ class Pan:
         """Whether some parameters of the network are not trained."""
         return self.mode in ("frozen_bias", "w_asym")
 
-    def encode(self, layer: str, neurons: int, weights: str, norm: str = "none", affine: str | None = None) -> nn.Module:
+    def encode(
+        self, layer: str, neurons: int, weights: str, norm: str = "none", affine: str | None = None
+    ) -> nn.Module:
         """The module before the activation of a layer; see PositionEncoding for `weights` and `affine`."""
         if self.mode in AT_ACTIVATION:
             return nn.Identity()

@@ -84,17 +84,19 @@ class Classifier(LightningModule):
         An algorithm's own terms (FedProx, Scaffold) come after this: they are not scaled.
         """
         if not self._rules:  # once, when the parameters are on their device
-            for name, parameter in self.net.named_parameters():
-                rules = (self.net.decay_point.get(name), self.net.rates.get(name))
-                self._rules.append((parameter, *(None if rule is None else rule.to(parameter) for rule in rules)))
-        for parameter, point, rates in self._rules:
-            if parameter.grad is None:
+            rates, points = self.net.rates, self.net.decay_point
+            self._rules = [
+                (p, points[name].to(p) if name in points else None, rates[name].to(p) if name in rates else None)
+                for name, p in self.net.named_parameters()
+            ]
+        for weights, point, factors in self._rules:
+            if weights.grad is None:
                 continue
             if self.settings.weight_decay:
-                offset = parameter if point is None else parameter - point
-                parameter.grad.add_(offset, alpha=self.settings.weight_decay)
-            if rates is not None:
-                parameter.grad.mul_(rates)
+                offset = weights if point is None else weights - point
+                weights.grad.add_(offset, alpha=self.settings.weight_decay)
+            if factors is not None:
+                weights.grad.mul_(factors)
 
     @property
     def _decays_itself(self) -> bool:

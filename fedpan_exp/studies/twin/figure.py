@@ -27,8 +27,8 @@ def draw_run(folder: Path) -> Path | None:
     for panel, (label, values) in zip(axes[1], differences.items(), strict=True):
         panel.semilogy(lines["round"], values.clip(lower=SMALLEST), "o-", color=GREY, markersize=3)
         panel.set(xlabel="round", ylabel=label)
-    is_absorbed = read_json(folder / "summary.json").get("summary/absorbed")
-    figure.suptitle({1: "absorbed", 0: "not absorbed"}.get(is_absorbed, ""), fontsize=10)
+    if "summary/absorbed" in (summary := read_json(folder / "summary.json")):
+        figure.suptitle("absorbed" if summary["summary/absorbed"] else "not absorbed", fontsize=10)
     return save(figure, folder, "twin")
 
 
