@@ -76,8 +76,8 @@ class MatchingGapProbe:
 class BarrierProbe:
     """Loss barriers on the line between two clients (`pair`) and between a client and the mean (`mean`).
 
-    A barrier is the largest excess of the test loss on the line over the line between the losses of its ends. Of a
-    single group of neurons: the excess if only its weights are moved halfway to the other client's. `_matched`: after
+    A barrier is the largest excess of the test loss on the line over the line between the losses of its ends; it is
+    negative where averaging two models improves on both. Of a single group of neurons: the excess if only its weights are moved halfway to the other client's. `_matched`: after
     the neurons of the other model are matched by weights. Where that lowers a barrier, neurons were misaligned.
     """
 
@@ -124,7 +124,7 @@ class BarrierProbe:
             - ((1 - t) * ends[0] + t * ends[1])
             for t in LINE
         ]
-        return max(0.0, *excess)
+        return max(excess)
 
     def matched(self, a: FlatParameters, b: FlatParameters) -> FlatParameters:
         """`b` with its neurons permuted to be close to those of `a`."""

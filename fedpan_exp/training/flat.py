@@ -10,8 +10,6 @@ from torch import Tensor
 
 from fedpan_exp.models import Network, use_client_encodings
 
-FEW = 0.1  # fraction of frozen entries below which writing these is faster than a pass over the gradient
-
 
 class FlatParameters(NamedTuple):
     """The weights and buffers of a network, one vector each."""
@@ -22,27 +20,6 @@ class FlatParameters(NamedTuple):
     def cpu_copy(self) -> "FlatParameters":
         """A copy in main memory."""
         return FlatParameters(*(vector.detach().to("cpu", copy=True) for vector in self))
-
-
-class MaskedParameter(NamedTuple):
-    """A parameter with some frozen entries."""
-
-    parameter: Tensor
-    trains: Tensor  # which of its entries train, in its shape
-    frozen: Tensor | None  # positions of the frozen entries of a matrix, where they are few
-
-    @staticmethod
-    def of(parameter: Tensor, frozen: Tensor) -> "MaskedParameter":
-        are_few = parameter.dim() == 2 and frozen.sum() < FEW * frozen.numel()
-        return MaskedParameter(parameter, ~frozen, frozen.flatten().nonzero().flatten() if are_few else None)
-
-    def clear_gradient(self) -> None:
-        if self.parameter.grad is None:
-            return
-        if self.frozen is None:
-            self.parameter.grad.mul_(self.trains)
-        else:
-            self.parameter.grad.view(-1).index_fill_(0, self.frozen, 0)
 
 
 class FlatNet:
@@ -57,7 +34,7 @@ class FlatNet:
         self._forward = forward or net  # Fabric's wrapper, which handles precision
         self.parameters: list[Tensor] = list(net.parameters())
         self.trained = self.parameters  # those that are not frozen as a whole
-        self.masked: list[MaskedParameter] = []  # those of which some entries are frozen
+        self.masked: list[tuple[Tensor, Tensor]] = []  # partly frozen ones, and 1 where they train, 0 where not
         self.weights = _flatten(self.parameters)
         self._fixed = self._fixed_entries()  # by the network itself
         if self._fixed is not None:
@@ -105,7 +82,7 @@ class FlatNet:
             if not is_whole:
                 self.trained.append(parameter)
                 if view is not None and view.any():
-                    self.masked.append(MaskedParameter.of(parameter, view))
+                    self.masked.append((parameter, (~view).to(parameter.dtype)))  # 8 x faster than a boolean mask
 
     def _fixed_entries(self) -> Tensor | None:
         """A mask over the weights; None if the network fixes none."""
@@ -119,8 +96,9 @@ class FlatNet:
 
     @torch.no_grad()
     def clear_frozen_gradients(self) -> None:
-        for masked in self.masked:
-            masked.clear_gradient()
+        for parameter, trains in self.masked:
+            if parameter.grad is not None:
+                parameter.grad.mul_(trains)
 
     def frozen_features(self, weights: Tensor, buffers: Tensor) -> Callable[[Tensor], Tensor]:
         """The features the network would compute with other weights: in eval mode, without gradients."""
