@@ -55,6 +55,11 @@ def test_training_absorbs_the_encoding(pan, algorithm):
     assert difference(small(*MLP, *pan, f"algorithm={algorithm}", *strong)) < 1e-9
 
 
+@pytest.mark.parametrize("algorithm", ["fednova", "feddyn", "fedrs", "fedphp", "fedpfn", "fedpnu"])
+def test_training_absorbs_the_encoding_with_other_algorithms(algorithm):
+    assert difference(small(*MLP, *MUL, f"algorithm={algorithm}")) < 1e-9
+
+
 @pytest.mark.parametrize("network", NETWORKS)
 def test_training_absorbs_the_encoding_of_any_network(network):
     assert difference(small(*NETWORKS[network])) < 1e-9

@@ -1,13 +1,13 @@
 """One file per algorithm; the names here are those on the command line."""
 
 from fedpan_exp.algorithms.base import ClientContext, FedAvg, ServerContext, ServerState
-from fedpan_exp.algorithms.feddyn import FedDyn
-from fedpan_exp.algorithms.fednova import FedNova
 from fedpan_exp.algorithms.fed2 import Fed2
 from fedpan_exp.algorithms.feddf import FedDF
+from fedpan_exp.algorithms.feddyn import FedDyn
+from fedpan_exp.algorithms.fednova import FedNova
 from fedpan_exp.algorithms.fedopt import FedOpt
-from fedpan_exp.algorithms.fedphp import FedPHP
 from fedpan_exp.algorithms.fedpfn import FedPFN, FedPNU
+from fedpan_exp.algorithms.fedphp import FedPHP
 from fedpan_exp.algorithms.fedprox import FedProx
 from fedpan_exp.algorithms.fedrs import FedRS
 from fedpan_exp.algorithms.moon import Moon
@@ -39,12 +39,12 @@ __all__ = [
     "CohortUpdate",
     "Fed2",
     "FedAvg",
+    "FedDF",
     "FedDyn",
     "FedNova",
-    "FedDF",
     "FedOpt",
-    "FedPHP",
     "FedPFN",
+    "FedPHP",
     "FedPNU",
     "FedProx",
     "FedRS",

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from fedpan_exp.models.block_layers import BlockLinear
 from fedpan_exp.models.network import Network
 from fedpan_exp.system.errors import require
 from fedpan_exp.system.rng import rng
@@ -12,6 +13,8 @@ def check_head(net: Network, kind: str) -> None:
     features, classes = net.head.in_features, net.head.out_features
     fits = kind != "etf" or classes <= features
     require(fits, "model.head", f"trained or frozen for {classes} classes and {features} features", kind)
+    is_whole = kind != "etf" or not isinstance(net.head, BlockLinear)
+    require(is_whole, "model.head", "trained or frozen with model.groups, whose classes see different features", kind)
 
 
 @torch.no_grad()

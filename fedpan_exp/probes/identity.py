@@ -77,8 +77,9 @@ class BarrierProbe:
     """Loss barriers on the line between two clients (`pair`) and between a client and the mean (`mean`).
 
     A barrier is the largest excess of the test loss on the line over the line between the losses of its ends; it is
-    negative where averaging two models improves on both. Of a single group of neurons: the excess if only its weights are moved halfway to the other client's. `_matched`: after
-    the neurons of the other model are matched by weights. Where that lowers a barrier, neurons were misaligned.
+    negative where averaging two models improves on both. Of a single group of neurons: the excess if only its weights
+    are moved halfway to the other client's. `_matched`: after the neurons of the other model are matched by weights.
+    Where that lowers a barrier, neurons were misaligned.
     """
 
     def __init__(self, trainer: LocalTrainer, clients: Clients, test: ImageTensors):
