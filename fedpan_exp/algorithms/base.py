@@ -56,7 +56,7 @@ class ServerContext:
 class FedAvg:
     """Average the local weights (McMahan et al., AISTATS 2017). Holds settings only; also the config schema."""
 
-    name: str = "fedavg"
+    name: str = "fedavg"  # the chosen option
     needs_models: ClassVar[bool] = False  # whether fuse() reads the local models, in update.models
 
     def check(self, experiment: Any) -> None:

@@ -46,8 +46,8 @@ class Experiment:
     target_acc: float = 0.8  # the summary says how many rounds and bytes it took to reach this
     probes: list[str] = field(default_factory=list)  # measurements on the clients of a round
     probe_every: int = 0  # rounds; 0: the last round only
-    fidelity: str = "paper"
-    scale: str = "paper"
+    fidelity: str = "paper"  # the chosen option of this group
+    scale: str = "paper"  # the chosen option of this group
     ranks: str = "auto"  # processes that train the clients of a round
     runs: str = "runs"  # the folder of the run folders
     rerun: bool = False

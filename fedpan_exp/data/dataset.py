@@ -39,13 +39,13 @@ def load_dataset(name: str, root: str, verify: bool = True) -> DatasetSplits:
 
 @dataclass
 class DatasetSettings:
-    name: str = ""
+    name: str = ""  # the chosen option
     root: str = "data"  # folder of the datasets; downloads go there too
     verify: bool = True  # false: accept files that are not the official ones
     shape: list[int] = field(default_factory=list)  # channels, height, width
-    classes: int = 0
+    classes: int = 0  # number of labels
     mean: list[float] = field(default_factory=list)  # per channel, of pixels scaled to 0 to 1
-    std: list[float] = field(default_factory=list)
+    std: list[float] = field(default_factory=list)  # per channel, likewise
     crop_padding: int = 0  # pixels of padding before a random crop; 0: no crop
     flip: bool = False  # random horizontal flip
     samples: int | None = None  # training images, drawn by the seed in the classes' proportions; None: all

@@ -55,7 +55,7 @@ class Network(nn.Module):
 class ModelSettings:
     """Settings of every model: its name and default learning rates."""
 
-    name: str = ""
+    name: str = ""  # the chosen option
     lr: float = 0.05  # the paper's
     authors_lr: float = 0.05  # the released code's, used with fidelity=authors
     init: str = "authors"  # initial weights
