@@ -193,6 +193,7 @@ def test_one_and_two_ranks_give_the_same_weights():
             "model=vgg9 model.groups=4 model.norm=gn2",
             "model.norm must be none, bn or gn<groups> with a multiple .* gn2",
         ),
+        ("algorithm=fedma pan=off model.groups=10", "model.groups must be 1 with algorithm=fedma, got 10"),
         ("algorithm=fed2 algorithm.absent=no", "algorithm.absent must be masked or trained, got no"),
     ],
 )

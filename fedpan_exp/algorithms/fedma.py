@@ -63,6 +63,8 @@ class FedMA(FedAvg):
     def check(self, experiment: Any) -> None:
         spec, H, model = experiment.meta_network().permutation_spec, experiment.fl_scene.H, experiment.model
         layers = len(layer_chain(spec))
+        groups = getattr(model, "groups", 1)
+        require(groups == 1, "model.groups", "1 with algorithm=fedma", groups)
         rule = "mlp, or vgg with model.norm=none, for algorithm=fedma, which matches a chain of layers"
         norm = f" with model.norm={model.norm}" if hasattr(model, "norm") else ""
         require(layers > 1, "model", rule, model.name + norm)
