@@ -7,6 +7,7 @@ from fedpan_exp.algorithms.feddyn import FedDyn
 from fedpan_exp.algorithms.fedma import FedMA
 from fedpan_exp.algorithms.fednova import FedNova
 from fedpan_exp.algorithms.fedopt import FedOpt
+from fedpan_exp.algorithms.fedpfn import FedPFN, FedPNU
 from fedpan_exp.algorithms.fedphp import FedPHP
 from fedpan_exp.algorithms.fedprox import FedProx
 from fedpan_exp.algorithms.fedrs import FedRS
@@ -30,6 +31,8 @@ ALGORITHMS: dict[str, type[FedAvg]] = {
     "fed2": Fed2,
     "fedma": FedMA,
     "matched": Matched,
+    "fedpfn": FedPFN,
+    "fedpnu": FedPNU,
 }
 
 __all__ = [
@@ -45,7 +48,9 @@ __all__ = [
     "FedMA",
     "FedNova",
     "FedOpt",
+    "FedPFN",
     "FedPHP",
+    "FedPNU",
     "FedProx",
     "FedRS",
     "LocalAccuracy",

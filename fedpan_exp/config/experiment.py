@@ -10,7 +10,18 @@ from omegaconf import MISSING
 from fedpan_exp.algorithms import FedAvg
 from fedpan_exp.data import DatasetSettings
 from fedpan_exp.federation import CheckpointSettings, Scene, check_ranks
-from fedpan_exp.models import ModelSettings, Network, Pan, encodings, initialise
+from fedpan_exp.models import (
+    ModelSettings,
+    Network,
+    Pan,
+    check_head,
+    check_pan,
+    compensate_rates,
+    encodings,
+    fix_head,
+    initialise,
+    set_pan_parameters,
+)
 from fedpan_exp.probes import PROBES
 from fedpan_exp.system.errors import require, require_choice
 from fedpan_exp.system.rng import rng
@@ -53,19 +64,33 @@ class Experiment:
         use_weights_only = all(probe in ("divergence", "cosine") for probe in self.probes)
         rule = "divergence or cosine where clients have encodings of their own (pan.per_client)"
         require(use_weights_only or self.pan.per_client == "shared", "probes", rule, self.probes)
+        fits = self.training.neuron_rates == "plain" or self.pan.mode == "mul"
+        require(fits, "training.neuron_rates", f"plain with pan={self.pan.mode}", self.training.neuron_rates)
         check_ranks(self.ranks)
         require_choice("on_error", self.on_error, ("continue", "stop"))
 
-    def network(self) -> Network:
-        """Build the network with its initial weights, which depend on the seed but not on the algorithm or the PANs."""
+    def network(self, k: int = 0) -> Network:
+        """Build the network with its initial weights, which depend on the seed but not on the algorithm or the PANs.
+
+        `k`: which of several networks with independent initial weights.
+        """
         net = self.build(self.pan)
-        initialise(net, rng(self.seed, "weights"))
+        if self.training.decay_to == "random":  # as far from 0 as the initial weights
+            initialise(net, rng(self.seed, "decay point"))
+            net.decay_point = {name: p.detach().clone() for name, p in net.named_parameters()}
+        initialise(net, rng(self.seed, "weights", *([k] if k else [])))
+        fix_head(net, self.model.head, self.seed)
+        set_pan_parameters(net, self.pan, self.seed)
+        if self.training.neuron_rates == "compensated":
+            compensate_rates(net)
         return net
 
     def build(self, pan: Pan) -> Network:
         channels, height, width = self.dataset.shape
         net = self.model.build((channels, height, width), self.dataset.classes, pan)
         net.init = self.model.init
+        check_head(net, self.model.head)
+        check_pan(net, pan)
         return net
 
     def meta_network(self) -> Network:
@@ -76,7 +101,7 @@ class Experiment:
     @property
     def pans_off(self) -> bool:
         """Whether no encoding of the network has an effect: A=0, or a T that is neutral at every layer's width."""
-        if self.pan.is_off or {"model", "pan"} & set(self.study.irrelevant):
+        if self.pan.is_off or self.pan.fixes_weights or {"model", "pan"} & set(self.study.irrelevant):
             return self.pan.is_off
         return all(encoding.neutral for encoding in encodings(self.meta_network()))
 

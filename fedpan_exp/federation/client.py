@@ -38,7 +38,9 @@ def train_client(
     """Train client k, whose state from its previous round is `state`."""
     algorithm, trainer, net, scene = task.algorithm, task.trainer, task.trainer.net, task.scene
     started = time.perf_counter()
-    client = ClientContext(server, state, task.clients.samples(k), k, task.seed, task.clients.label_counts(k))
+    client = ClientContext(
+        server, state, task.clients.samples(k), k, task.seed, task.clients.label_counts(k), round_idx
+    )
     net.load(server.weights, server.buffers)
     with net.using_encodings_of(k, task.seed), net.freezing(algorithm.frozen(net, client)):
         held_out = task.clients.test_images(k) if scene.local_test else None

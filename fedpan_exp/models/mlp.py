@@ -46,8 +46,8 @@ class MLP(Network):
         for i in range(1, depth + 1):
             group = spec.group(f"fc{i}", width, cut.sections(i), spare)
             self.body.add_module(f"fc{i}", cut.linear(i, fan_in, width))
-            self.body.add_module(f"pe{i}", pan.encode(group, width))
-            self.body.add_module(f"relu{i}", nn.ReLU())
+            self.body.add_module(f"pe{i}", pan.encode(group, width, f"body.fc{i}"))
+            self.body.add_module(f"relu{i}", pan.activation(group, width))
             spec.dense(f"body.fc{i}", previous, group)
             self.activation_modules[group] = f"body.relu{i}"
             previous, fan_in = group, width

@@ -14,6 +14,8 @@ from fedpan_exp.models.block_layers import Groups, fill_blocks
 from fedpan_exp.models.position import Pan
 from fedpan_exp.system.errors import ConfigError, require, require_choice
 
+HEADS = ("trained", "frozen", "etf")
+
 Shape = tuple[int, int, int]  # channels, height, width
 
 
@@ -27,6 +29,13 @@ class Network(nn.Module):
     is_sequential: bool = True  # whether each hidden layer is the input of the next one alone
     class_groups: int = 1  # groups of classes with neurons of their own (block_layers.py)
     init: str = "authors"  # how initial weights are drawn
+
+    def __init__(self) -> None:
+        super().__init__()
+        # How single entries train, by name of their parameter; what is not named trains as usual.
+        self.fixed: dict[str, Tensor] = {}  # masks of the parameter's shape: the entries that never change
+        self.rates: dict[str, Tensor] = {}  # factors of the learning rate, one per neuron
+        self.decay_point: dict[str, Tensor] = {}  # where weight decay pulls to; empty: to 0
 
     @property
     def has_batch_norm(self) -> bool:
@@ -50,9 +59,11 @@ class ModelSettings:
     lr: float = 0.05  # the paper's
     authors_lr: float = 0.05  # the released code's, used with fidelity=authors
     init: str = "authors"  # initial weights
+    head: str = "trained"  # or not: see heads.py
 
     def __post_init__(self) -> None:
         require_choice("model.init", self.init, INITIALISATIONS)
+        require_choice("model.head", self.head, HEADS)
 
     def build(self, shape: Shape, classes: int, pan: Pan) -> Network:
         raise ConfigError(f"model must be one of the options of the group model, got {self.name or 'none'}")

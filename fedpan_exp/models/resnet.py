@@ -56,8 +56,8 @@ class ResNet(Network):
         stem.describe_neurons(spec, "body.stem", None, stream)
         self.body.add_module("stem", stem)
         if pan.placement == "paper":
-            self.body.add_module("pe", pan.encode("stem", width, norm_position(norm)))
-        self.body.add_module("relu", nn.ReLU())
+            self.body.add_module("pe", encode_unit(pan, "stem", width, norm))
+        self.body.add_module("relu", pan.activation("stem", width))
         for stage in (1, 2, 3):
             for index in range(1, blocks + 1):
                 name = f"block{stage}_{index}"
@@ -81,27 +81,33 @@ class BasicBlock(nn.Module):
     def __init__(self, name: str, fan_in: int, fan_out: int, norm: str, pan: Pan):
         super().__init__()
         stride = 1 if fan_in == fan_out else 2
-        relative_to_norm = norm_position(norm)
         self.unit1 = ConvNorm(fan_in, fan_out, 3, stride, norm)
-        self.pe1 = pan.encode(f"{name}.unit1", fan_out, relative_to_norm)
-        self.relu = nn.ReLU()
+        self.pe1 = encode_unit(pan, f"{name}.unit1", fan_out, norm)
+        self.relu = pan.activation(f"{name}.unit1", fan_out)
         self.unit2 = ConvNorm(fan_out, fan_out, 3, 1, norm)
-        self.pe2 = pan.encode(f"{name}.unit2", fan_out, relative_to_norm)
+        self.pe2 = encode_unit(pan, f"{name}.unit2", fan_out, norm)
+        self.relu2 = pan.activation(f"{name}.unit2", fan_out)
         self.projects = stride != 1
         if self.projects:
             self.projection = ConvNorm(fan_in, fan_out, 1, stride, norm)
-            self.pe_projection = pan.encode(f"{name}.projection", fan_out, relative_to_norm)
+            self.pe_projection = encode_unit(pan, f"{name}.projection", fan_out, norm)
 
     def forward(self, x: Tensor) -> Tensor:
         h = self.relu(self.pe1(self.unit1(x)))
         shortcut = self.pe_projection(self.projection(x)) if self.projects else x
-        return nn.functional.relu(self.pe2(self.unit2(h)) + shortcut)
+        return self.relu2(self.pe2(self.unit2(h)) + shortcut)
 
     def describe_neurons(self, spec: PermutationSpec, name: str, before: str, inner: str, after: str) -> None:
         self.unit1.describe_neurons(spec, f"{name}.unit1", before, inner)
         self.unit2.describe_neurons(spec, f"{name}.unit2", inner, after)
         if self.projects:
             self.projection.describe_neurons(spec, f"{name}.projection", before, after)
+
+
+def encode_unit(pan: Pan, layer: str, neurons: int, norm: str) -> nn.Module:
+    """The encoding after the ConvNorm body.<layer>."""
+    conv, affine = f"body.{layer}.conv", f"body.{layer}.{'conv' if norm == 'none' else 'norm'}"
+    return pan.encode(layer, neurons, conv, norm_position(norm), affine)
 
 
 class ConvNorm(nn.Module):

@@ -106,11 +106,13 @@ class VGG(Network):
 
             norm_module = norm_layer(norm, channels)
             spec.norm(f"body.norm{i}", group, norm_module)
-            encoding = pan.encode(group, channels, relative_to_norm)
+            conv = f"body.conv{i}"
+            affine = conv if norm == "none" or encodings_first else f"body.norm{i}"
+            encoding = pan.encode(group, channels, conv, relative_to_norm, affine)
             tail = [(f"norm{i}", norm_module), (f"pe{i}", encoding)]
             for name, module in reversed(tail) if encodings_first else tail:
                 self.body.add_module(name, module)
-            self.body.add_module(f"relu{i}", nn.ReLU())
+            self.body.add_module(f"relu{i}", pan.activation(group, channels))
             self.activation_modules[group] = f"body.relu{i}"
 
         self.body.add_module("flatten", nn.Flatten())
@@ -120,8 +122,8 @@ class VGG(Network):
             self.body.add_module(f"fc{j}", cut.linear(i + j, fan_in, neurons))
             spec.dense(f"body.fc{j}", previous, group, block)
             if pan.placement == "paper":
-                self.body.add_module(f"pe_fc{j}", pan.encode(group, neurons))
-            self.body.add_module(f"relu_fc{j}", nn.ReLU())
+                self.body.add_module(f"pe_fc{j}", pan.encode(group, neurons, f"body.fc{j}"))
+            self.body.add_module(f"relu_fc{j}", pan.activation(group, neurons))
             self.activation_modules[group] = f"body.relu_fc{j}"
             previous, fan_in, block = group, neurons, 1
         self.head = cut.linear(i + len(hidden) + 1, fan_in, classes)

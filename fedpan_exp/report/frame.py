@@ -12,12 +12,15 @@ import numpy as np
 import pandas as pd
 
 from fedpan_exp.system.errors import UserError
-from fedpan_exp.tracking.identity import NON_IDENTITY_KEYS
+from fedpan_exp.tracking.identity import NEUTRAL_VALUES, NON_IDENTITY_KEYS
 from fedpan_exp.tracking.runs import RunEntry
 
 VALUE = "summary/last5_acc"  # what runs are compared by, unless stated otherwise
 PAN_NAMES = {"add": "PAN+", "mul": "PAN∘"}
-PAN_DEFAULTS = {"T": 1, "encoding": "sine", "placement": "paper", "per_client": "shared", "own_share": 0.5}
+PAN_DEFAULTS = {
+    **{"T": 1, "encoding": "sine", "placement": "paper", "per_client": "shared", "own_share": 0.5},
+    **{"order": "shared", "n_fix": 0},
+}
 COLUMNS = (
     *("folder", "status", "problem", "complete", "pans", "pan", "seed", "study", "dataset", "model", "algorithm"),
     *("rounds", "versions", "identity"),
@@ -131,7 +134,11 @@ def _read(folder: Path, signature: Signature) -> dict[str, Any]:
     if entry.pans_off:
         settings |= dict.fromkeys(pan) | {"pan.mode": "off", "pan.A": 0.0}
     irrelevant = (*NON_IDENTITY_KEYS, *entry.status_file.get("irrelevant", ()), *(["pan"] if entry.pans_off else []))
-    identity = {name: value for name, value in settings.items() if not belongs(name, irrelevant)}
+    identity = {
+        name: value
+        for name, value in settings.items()
+        if not belongs(name, irrelevant) and (name, value) not in NEUTRAL_VALUES.items()
+    }
     return {
         **dict.fromkeys(COLUMNS),  # the order of columns
         **{name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()},

@@ -39,9 +39,16 @@ NEUTRAL_VALUES: dict[str, Any] = {
     "model.groups": 1,
     "model.spare": 0,
     "study.parts": 2,
+    "model.head": "trained",
+    "pan.order": "shared",
+    "pan.n_fix": 0,
+    "training.decay_to": "zero",
+    "training.neuron_rates": "plain",
 }
 
 PERIODLESS = ("ramp", "quarter", "random")  # encodings that do not use T
+
+ENCODINGLESS = ("w_asym", "sigma_asym")  # PANs with fixed random numbers instead of an encoding
 
 
 @dataclass(frozen=True)
@@ -92,6 +99,8 @@ def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off
         identity_config["pan"] = "off"  # the same plain network for any A, T and mode
     elif "pan" in identity_config and identity_config["pan"]["encoding"] in PERIODLESS:
         identity_config["pan"].pop("T")
+    elif "pan" in identity_config and identity_config["pan"]["mode"] in ENCODINGLESS:
+        del identity_config["pan"]["T"], identity_config["pan"]["encoding"]
     if isinstance(pan := identity_config.get("pan"), dict) and pan["per_client"] != "partial":
         pan.pop("own_share")
         if pan["per_client"] == "shared":

@@ -4,13 +4,15 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from lightning import Fabric
-from lightning.fabric.plugins import Precision
+from lightning.fabric.plugins import DoublePrecision, Precision
 from torch import Tensor, nn
 
 from fedpan_exp.data import Batch, ImageTensors, ImageTransform
+from fedpan_exp.models import Network
 from fedpan_exp.training.fast_sgd import LocalSGD, fuse_large_linears, keep_freed_memory
 from fedpan_exp.training.flat import FlatNet
 from fedpan_exp.training.module import Classifier, classification_loss
@@ -55,16 +57,27 @@ class LocalTrainer:
         converts = type(fabric.strategy.precision) is not Precision  # to another precision, in Fabric's wrapper
         fast, momentum = self.settings.fast, self.settings.momentum
         # Clipping needs the gradient alone, and a converted weight is not the one the optimizer updates.
-        can_fuse = fast and momentum > 0 and self.settings.clip is None and not converts
+        # So does a factor on the gradient.
+        can_fuse = fast and momentum > 0 and self.settings.clip is None and not converts and not module.net.rates
         fused = fuse_large_linears(module.net) if can_fuse else []
         self._module = fabric.setup_module(module)
         # In full precision Fabric's wrapper has nothing to convert, and takes 50 µs per call.
-        self.net = FlatNet(module.net, None if fast and not converts else self._module)
-        self._clip = module.clip_gradient_norm
+        self.net = FlatNet(module.net, self._forward(module.net, converts))
+        self._clip, self._shape_gradients = module.clip_gradient_norm, module.shape_gradients
+        self._shapes_gradients = module.shapes_gradients
+        self._sum_dtype = torch.promote_types(torch.float32, self.net.weights.dtype)
         self._optimizer = LocalSGD(self.net.parameters, momentum, fused) if fast else PlainSGD(module)
         self._widest_activation: int | None = None
         if fast:
             keep_freed_memory()
+
+    def _forward(self, net: Network, converts: bool) -> Callable[..., Any] | None:
+        """Fabric's wrapper, which converts precisions; None: the network itself."""
+        if self.settings.fast and not converts:
+            return None
+        if isinstance(self.fabric.strategy.precision, DoublePrecision):  # whose wrapper returns logits of 32 bits
+            return lambda x, **options: net(x.double(), **options)
+        return self._module
 
     @property
     def has_batch_norm(self) -> bool:
@@ -85,16 +98,19 @@ class LocalTrainer:
         never waits for. Frozen entries (FlatNet.freezing) have no gradient, no decay and so no momentum: they stay.
         """
         self._module.train()
-        total_loss = torch.zeros((), device=self.fabric.device)
+        total_loss = torch.zeros((), dtype=self._sum_dtype, device=self.fabric.device)
         steps = samples = 0
         velocity = accumulated_lr = 0.0
         clips, is_masked = self.settings.clip is not None, bool(self.net.masked)
-        after_clipping = self.settings.weight_decay + (0.0 if clips else decay)
+        own_decay = 0.0 if self._shapes_gradients else self.settings.weight_decay
+        after_clipping = own_decay + (0.0 if clips else decay)
         with self._optimizer.reset(0.0 if is_masked else after_clipping):
             for x, y in batches:
                 lr = self.settings.lr_at(steps, round_idx)
                 value = loss(x, y)
                 self.fabric.backward(value)
+                if self._shapes_gradients:
+                    self._shape_gradients()
                 adjust_gradient()
                 if clips:
                     self._add_decay(decay)
@@ -123,7 +139,7 @@ class LocalTrainer:
         """Accuracy and loss over all samples, not a mean of batch means."""
         self._module.eval()
         correct = torch.zeros((), dtype=torch.long, device=self.fabric.device)
-        total_loss = torch.zeros((), device=self.fabric.device)
+        total_loss = torch.zeros((), dtype=self._sum_dtype, device=self.fabric.device)
         size = self.evaluation_batch(images.x)
         for x, y in zip(images.x.split(size), images.y.split(size), strict=True):
             logits = self.net(self.transform.normalize(x))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fedpan_exp.config import Experiment
 from fedpan_exp.data import Clients, ImageTensors
-from fedpan_exp.models import Network, initialise
+from fedpan_exp.models import Network
 from fedpan_exp.studies.shared.setup import describe_network, load, make_trainer
 from fedpan_exp.studies.study import Study
 from fedpan_exp.system.console import ProgressBar, console, print_status, warn
@@ -117,9 +117,7 @@ def train_network(
     """Train a new network on part k of the data and return its state; `on_epoch` gets the test result per epoch."""
     experiment, settings = setup.experiment, setup.experiment.study
     training, path = settings.training(experiment.training), checkpoint_path(record, k)
-    net = experiment.network()
-    if k:
-        initialise(net, rng(experiment.seed, "weights", k))
+    net = experiment.network(k)
     done = read_progress(path).epochs
     batches = EpochBatches(setup.clients, k, settings.B, setup.evaluator.has_batch_norm, stop, record.heartbeat)
     network = f"network {k + 1} of {len(setup.clients)}, " if len(setup.clients) > 1 else ""
