@@ -30,7 +30,7 @@ def draw_run(folder: Path) -> Path | None:
         panel.semilogy(lines["round"], values.clip(lower=SMALLEST), "o-", color=GREY, markersize=3)
         panel.set(xlabel="round", ylabel=label)
     if "summary/absorbed" in (summary := read_json(folder / "summary.json")):
-        figure.suptitle("absorbed" if summary["summary/absorbed"] else "not absorbed", fontsize=10)
+        axes[1, 0].set_title("absorbed" if summary["summary/absorbed"] else "not absorbed", fontsize=9)
     return save(figure, folder, "twin")
 
 
