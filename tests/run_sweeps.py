@@ -118,6 +118,16 @@ SWEEPS: dict[str, list[Grid]] = {
     "K": [grid(pan=OFF_ON, fl_scene__K=[20, 50, 100, 200])],
     "E": [grid(pan=OFF_ON, fl_scene__E=[1, 2, 5, 10, 20])],
     "A": [grid(pan=[*(("mul", A) for A in (0.0, *MUL)), *(("add", A) for A in ADD)])],
+    "controls": [
+        grid(pan=[*OFF_ON, ("add", 0.05)], model__init=["authors", "he"], seed=[0, 1]),
+        grid(pan=[("bias_init", 0.05), ("rates", 0.1)], model__init=["authors"], seed=[0, 1]),
+        grid(pan=[("mul", 0.1)], model__init=["authors"], pan__order=["shuffled"], seed=[0, 1]),
+    ],
+    "absorb": [
+        grid(pan=[*OFF_ON, ("add", 0.05), ("slope", 0.1)], seed=[0, 1]),
+        grid(pan=[("off", 0.0)], algorithm=["fedpfn"], seed=[0, 1]),
+        grid(pan=[("off", 0.0)], model__head=["etf"], seed=[0, 1]),
+    ],
     "T": [grid(pan=[("off", 0.0)]), grid(pan=[("add", 0.05), ("mul", 0.1)], pan__T=PERIODS)],
 }  # fmt: skip
 

@@ -33,7 +33,7 @@ sf_prob sf_func sf_func_mnist sf_func_cifar sf_test sf_fl wdiv wdiv_mnist_20 wdi
 assign_mlp_fc3 prefer prefer_vgg_conv5 prefer_vgg_conv4 prefer_mlp_fc4 prefer_mlp_fc3 compare_noniid
 compare_noniid_supp compare_other compare_more compare_alpha compare_alpha_cifar10 compare_alpha_cifar100
 compare_scenes compare_scenes_scaffold compare_hyper hyper_cifar10 hyper_cifar100 cent_acc cent ot compare_gn
-alpha K E A T
+alpha K E A T controls absorb
 """
 
 PAPER_FIGURES = paper_figures()

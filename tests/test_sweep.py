@@ -159,7 +159,7 @@ def test_every_sweep_runs_at_the_smallest_scale_and_is_drawn(command, tmp_path_f
 
 
 def test_every_paper_figure_has_a_sweep_and_every_sweep_a_figure():
-    assert len(paper_figures()) == 38
+    assert len(paper_figures()) == 40
     assert sorted(paper_figure.name for paper_figure in paper_figures()) == sorted(set(SWEPT) - {"search"})
 
 

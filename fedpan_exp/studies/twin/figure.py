@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+from fedpan_exp.report.claims import Claim, PaperFigure
 from fedpan_exp.report.figure_result import grid
 from fedpan_exp.report.style import BLUE, GREY, ORANGE, save
 from fedpan_exp.studies.shared.figures import records_with
+from fedpan_exp.studies.twin.variants import compare_variants
 from fedpan_exp.system.atomic_io import read_json
 
 COLUMNS = ("round", "pan/test_acc", "twin/test_acc", "pan/test_loss", "twin/test_loss", "twin/difference")
@@ -28,8 +30,25 @@ def draw_run(folder: Path) -> Path | None:
         panel.semilogy(lines["round"], values.clip(lower=SMALLEST), "o-", color=GREY, markersize=3)
         panel.set(xlabel="round", ylabel=label)
     if "summary/absorbed" in (summary := read_json(folder / "summary.json")):
-        figure.suptitle("absorbed" if summary["summary/absorbed"] else "not absorbed", fontsize=10)
+        axes[1, 0].set_title("absorbed" if summary["summary/absorbed"] else "not absorbed", fontsize=9)
     return save(figure, folder, "twin")
 
 
+GAIN = "the position helps"
+
 RUN_PLOTS = (draw_run,)
+PAPER_FIGURES = (
+    PaperFigure(
+        "controls", "Controls for the position", "PANs gain by the position of neurons.", compare_variants, order=12,
+        claims=(
+            Claim("gain by PAN+ (points)", GAIN, "PAN+"),
+            Claim("gain by initial biases alone (points)", "not measured", "bias_init"),
+            Claim("gain by PAN∘ (points)", GAIN, "PAN∘"),
+            Claim("gain by learning rates alone (points)", "not measured", "rates"),
+        ),
+    ),
+    PaperFigure(
+        "absorb", "PANs that training cannot absorb", "PANs gain by the position of neurons.", compare_variants,
+        order=12, claims=(Claim("gain by PAN+ (points)", GAIN, "PAN+"), Claim("gain by PAN∘ (points)", GAIN, "PAN∘")),
+    ),
+)  # fmt: skip
