@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from fedpan_exp.report import comparison, tables
 from fedpan_exp.report.claims import PaperFigure
 from fedpan_exp.report.collect import figure_of, paper_figures
-from fedpan_exp.report.figure_result import FigureResult, NoData
+from fedpan_exp.report.figure import FigureResult, NoData
 from fedpan_exp.report.frame import Signature, file_signature, load, run_folders, signature
 from fedpan_exp.report.page import Page, render
 from fedpan_exp.report.sweeps import Sweep, listings, read_sweeps

@@ -45,16 +45,23 @@ def load(*folders: str | Path) -> pd.DataFrame:
     return runs.set_index("name").rename_axis(index="run")
 
 
+def load_run(folder: Path) -> pd.DataFrame:
+    """A table of one run, for its own pictures: all that it has measured so far counts."""
+    return pd.DataFrame([_read(folder, signature(folder))]).set_index("name").assign(complete=True)
+
+
 def records(folder: Path) -> pd.DataFrame:
     """metrics.jsonl, one row per round; damaged and half-written lines are left out."""
     return _records(folder, file_signature(folder / "metrics.jsonl"))[0]
 
 
-def series(folder: Path, name: str, against: str = "round") -> tuple[np.ndarray, np.ndarray]:
-    """The columns (against, name) of metrics.jsonl as arrays, where both are finite; empty if one is missing."""
-    columns = records(folder).reindex(columns=[against, name]).apply(pd.to_numeric, errors="coerce").to_numpy(float)
-    x, y = columns[np.isfinite(columns).all(axis=1)].T
-    return x, y
+def curves(folders: Iterable[Path], name: str, against: str = "round") -> pd.DataFrame:
+    """A column of several runs' metrics.jsonl at the rounds in which all that have it are finite: [rounds, runs]."""
+    numbers = [
+        records(folder).reindex(columns=[against, name]).apply(pd.to_numeric, errors="coerce") for folder in folders
+    ]
+    finite = [each.replace([np.inf, -np.inf], np.nan).dropna().set_index(against)[name] for each in numbers]
+    return pd.concat([each for each in finite if len(each)] or [pd.Series(dtype=float)], axis=1, join="inner")
 
 
 def column(runs: pd.DataFrame, name: str) -> pd.Series:
@@ -90,7 +97,7 @@ def differing(runs: pd.DataFrame, *without: str) -> list[str]:
 
 
 def show(value: Any) -> str:
-    return str(value) if isinstance(value, bool) or not isinstance(value, Real) else f"{value:g}"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def belongs(name: str, groups: Iterable[str]) -> bool:

@@ -2,14 +2,11 @@
 
 import pandas as pd
 
-from fedpan_exp.report.figure_result import FigureResult, grid
+from fedpan_exp.report.figure import FigureResult, Findings, panels
 from fedpan_exp.report.frame import VALUE, column, each, key
-from fedpan_exp.report.statistics import Paired, measured, seed_stats
+from fedpan_exp.report.statistics import MeanStd, mean_std, measured, seed_stats
 from fedpan_exp.report.style import GREY, OFF, ON
-from fedpan_exp.report.sweeps import Sweep
-from fedpan_exp.report.tables import MeanStd, gain, mean_std, table
 from fedpan_exp.studies.federate.lines import trained_runs
-from fedpan_exp.studies.shared.figures import Findings, Rows
 
 USUAL = {"algorithm": "fedavg", "model.head": "trained", "model.init": "authors"}
 VARIED = ("pan", "algorithm", "model.head", "probes", "probe_every")  # in which a run may differ from its baseline
@@ -22,27 +19,25 @@ MEASURES = {  # columns of the table -> numbers of the summary; those of several
 FOOTNOTE = "difference: to PANs off with FedAvg, a trained head and the same initialisation, paired by seed"
 
 
-def compare_variants(sweep: Sweep) -> FigureResult:
+def compare_variants(runs: pd.DataFrame) -> FigureResult:
     """One bar per variant: its accuracy minus that of the plain network."""
-    runs = trained_runs(sweep.runs)
+    runs = trained_runs(runs)
     variants = pd.Series([describe(run) for run in each(runs)], runs.index)
-    rows: Rows = []
-    bars: dict[str, MeanStd] = {}
+    rows, bars = [], {}
     for variant, group in runs.groupby(variants, sort=False):
-        bars[variant] = difference = gain(against_plain(group, runs))
-        numbers = [average(group, pattern) for pattern in MEASURES.values()]
-        rows.append([variant, mean_std(seed_stats(group)), difference, difference.n, *numbers])
-    figure, axes = grid(1, 1, 6.0, 1.0 + 0.25 * len(bars))
-    panel, means = axes[0, 0], [bar.mean or 0.0 for bar in bars.values()]
-    deviations = [bar.deviation or 0.0 for bar in bars.values()]
+        bars[variant] = difference = against_plain(group, runs)
+        row = {"variant": variant, "accuracy (%)": seed_stats(group), "difference (points)": difference}
+        row |= {"pairs": difference.n} | {name: average(group, pattern) for name, pattern in MEASURES.items()}
+        rows.append(row)
+    xlabel = "accuracy minus that of the plain network (points)"
+    figure, (panel,) = panels([""], xlabel, size=(6.0, 1.0 + 0.25 * len(bars)))
+    table = pd.DataFrame([(bar.mean, bar.deviation) for bar in bars.values()], list(bars), ["mean", "deviation"])
     colours = [OFF if variant.startswith("off") else ON for variant in bars]
-    panel.barh(list(bars), means, color=colours, xerr=deviations, capsize=2)
+    panel.barh(table.index, table["mean"].fillna(0), color=colours, xerr=table["deviation"].fillna(0), capsize=2)
     panel.axvline(0, color=GREY, linewidth=1)
-    panel.set(xlabel="accuracy minus that of the plain network (points)")
     panel.invert_yaxis()
     findings: Findings = {variant.split()[0]: bar for variant, bar in bars.items() if len(variant.split()) == 2}
-    columns = ["variant", "accuracy (%)", "difference (points)", "pairs", *MEASURES]
-    return FigureResult(figure, table(columns, rows), findings, [FOOTNOTE])
+    return FigureResult(figure, pd.DataFrame(rows), findings, [FOOTNOTE])
 
 
 def describe(run: pd.Series) -> str:
@@ -51,17 +46,15 @@ def describe(run: pd.Series) -> str:
     return " ".join([run["pan"], *others])
 
 
-def against_plain(group: pd.DataFrame, runs: pd.DataFrame) -> Paired:
+def against_plain(group: pd.DataFrame, runs: pd.DataFrame) -> MeanStd:
     complete = measured(runs)
     is_plain = (complete["pan"] == "off") & (complete["algorithm"] == "fedavg")
     is_plain &= column(complete, "model.head").fillna("trained") == "trained"
     baselines = dict(zip(key(complete, *VARIED)[is_plain], column(complete, VALUE)[is_plain], strict=True))
     ours = measured(group)
-    return Paired(tuple((column(ours, VALUE) - key(ours, *VARIED).map(baselines).astype(float)).dropna()))
+    return mean_std((column(ours, VALUE) - key(ours, *VARIED).map(baselines).astype(float)).dropna(), sign=True)
 
 
 def average(group: pd.DataFrame, pattern: str) -> MeanStd:
     """The mean over layers and seeds of the numbers whose names match."""
-    numbers = measured(group).filter(regex=pattern).astype(float).mean(axis=1).dropna()
-    deviation = float(numbers.std()) if len(numbers) > 1 else None
-    return MeanStd(float(numbers.mean()), deviation, len(numbers), digits=3) if len(numbers) else MeanStd(None, n=0)
+    return mean_std(measured(group).filter(regex=pattern).astype(float).mean(axis=1).dropna(), scale=1, digits=3)
