@@ -181,4 +181,5 @@ def test_training_fast_false_uses_torch_optim_and_takes_the_same_steps(name, cli
         assert len(trainer.momenta()) == len(trainer.net.parameters)
         return last.server.weights
 
-    torch.testing.assert_close(weights(True), weights(False), atol=1e-5, rtol=1e-4)
+    # FedDF's Adam turns the rounding of a gradient near 0 into a step.
+    torch.testing.assert_close(weights(True), weights(False), atol=5e-5, rtol=1e-4)

@@ -24,6 +24,8 @@ from torch.nn import functional as F
 # Below this many weights, calling our backward from Python takes longer than it saves.
 MIN_FUSED_WEIGHTS = 250_000
 
+TORCHS_EPSILON = 1e-6  # which clip_grad_norm_ adds to the norm
+
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's mallopt
 LARGEST_MMAP_THRESHOLD = 32 * 1024**2  # the most that mallopt accepts
 NEVER = 2**31 - 1
@@ -180,7 +182,7 @@ class LocalSGD:
             if math.hypot(*bounds) <= self._clip:
                 return None
         norms += [layer.gradient_norm() for layer in layers]
-        return (torch.stack(norms).norm() / self._clip).clamp_(min=1.0)
+        return ((torch.stack(norms).norm() + TORCHS_EPSILON) / self._clip).clamp_(min=1.0)
 
     def momenta(self) -> list[Tensor]:
         """One tensor per parameter; none before the first step after a reset."""
