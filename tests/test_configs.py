@@ -39,7 +39,7 @@ def test_single_settings_override_the_authors_fidelity():
     assert experiment("fidelity=authors", "dataset=cifar10", "model.lr=0.2").training.lr == 0.2
     assert experiment("fidelity=authors", "training.clip=null").training.clip is None
     paper = experiment("dataset=cifar10")
-    assert (paper.training.lr, paper.training.clip, paper.training.weight_decay) == (0.05, None, 0.0)
+    assert (paper.training.lr, paper.training.clip, paper.training.weight_decay) == (0.05, 100.0, 0.0)
 
 
 def test_evaluation_every_few_rounds_and_in_the_last_five():

@@ -137,6 +137,21 @@ def test_every_sweep_composes_and_has_a_description(sweep):
     assert "# Paper" in text
 
 
+def test_a_laptop_keeps_the_kind_of_network_and_what_a_sweep_varies():
+    def at_laptop(grid: dict, **of_file: dict) -> set[str]:
+        ((*overrides,),) = Grids([grid], scales={"laptop": of_file} if of_file else None).expand("laptop", ())
+        return set(overrides)
+
+    narrow = {"dataset=cifar10", "model=vgg9", "model.width_factor=0.25", "model.init=he", "training.clip=5"}
+    varied = at_laptop({"dataset": "cinic10", "fl_scene.alpha": "10,1"})
+    assert narrow | {"fl_scene.alpha=10,1", "fl_scene.K=20", "fl_scene.H=60"} <= varied
+    own_scene = at_laptop({"dataset": "cifar10", "model": "resnet20", "fl_scene": "cross_silo"}, study_E=5)
+    assert own_scene == narrow - {"model=vgg9"} | {"model=resnet20", "fl_scene=cross_silo", "study_E=5"}
+    assert at_laptop({"dataset": "femnist"}) == {"dataset=mnist", "model=mlp"}
+    assert at_laptop({"dataset": "svhn", "model": "vgg13"}, dataset="svhn") == {"dataset=svhn", "model=vgg13"}
+    assert at_laptop({"pan": "off"}) == {"pan=off"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("sweep", [sweep for sweep in SWEPT if sweep != "search"])
 def test_every_sweep_runs_at_the_smallest_scale_and_is_drawn(command, tmp_path_factory, sweep):

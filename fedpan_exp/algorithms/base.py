@@ -72,6 +72,11 @@ class FedAvg:
         """Another dataset, whose images the server uses unlabelled. None: those of fl_scene.reserve."""
         return None
 
+    @property
+    def adjusts_gradient(self) -> bool:
+        """Whether the algorithm has an `adjust_gradient` of its own."""
+        return type(self).adjust_gradient is not FedAvg.adjust_gradient
+
     def cohort_round(self, round_idx: int, net: FlatNet) -> int:
         """The round whose random draw selects the cohort: rounds with the same number train the same clients."""
         return round_idx

@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from omegaconf import MISSING
 
 from fedpan_exp.algorithms import FedAvg
+from fedpan_exp.config.settle import Settle
 from fedpan_exp.data import DatasetSettings
 from fedpan_exp.federation import CheckpointSettings, Scene, check_ranks
 from fedpan_exp.models import (
@@ -28,6 +29,13 @@ from fedpan_exp.system.rng import rng
 from fedpan_exp.tracking.logger import LoggerSettings
 from fedpan_exp.training import FabricSettings, Training
 
+AUTO = "auto"  # the seed of a sweep that adds seeds until its comparisons are settled
+
+if TYPE_CHECKING:
+    Seed = int
+else:
+    Seed = int | str  # what a composed config may have: a sweep replaces auto by numbers
+
 
 @dataclass
 class Experiment:
@@ -41,7 +49,8 @@ class Experiment:
     fabric: FabricSettings = MISSING
     logger: LoggerSettings = MISSING
     checkpoint: CheckpointSettings = MISSING
-    seed: int = 0
+    settle: Settle = MISSING
+    seed: Seed = 0
     eval_every: float = 1  # rounds; below 1: a fraction of the H rounds
     target_acc: float = 0.8  # the summary says how many rounds and bytes it took to reach this
     probes: list[str] = field(default_factory=list)  # measurements on the clients of a round
@@ -55,6 +64,8 @@ class Experiment:
     on_error: str = "continue"  # what a sweep does after a failed run
 
     def __post_init__(self) -> None:
+        rule = "a whole number (seed=auto needs a sweep)" if self.seed == AUTO else "a whole number"
+        require(isinstance(self.seed, int), "seed", rule, self.seed)
         require(0 < self.eval_every < math.inf, "eval_every", "above 0", self.eval_every)
         require(0 < self.target_acc <= 1, "target_acc", "in (0, 1]", self.target_acc)
         for probe in self.probes:

@@ -54,7 +54,7 @@ def train_client(
             interruptible(task.clients.batches(k, round_idx, E, scene.B, skip_single=trainer.has_batch_norm)),
             round_idx,
             loss=lambda x, y: algorithm.loss(net, x, y, client),
-            adjust_gradient=lambda: algorithm.adjust_gradient(net, client),
+            adjust_gradient=(lambda: algorithm.adjust_gradient(net, client)) if algorithm.adjusts_gradient else None,
             decay=algorithm.extra_weight_decay,
         )
         if not math.isfinite(fit.loss):

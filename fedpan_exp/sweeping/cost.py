@@ -125,7 +125,7 @@ def measure_speed(experiment: Experiment, operations: int, ranks: int) -> float:
         return classification_loss(trainer.net(x), y)
 
     def fit() -> None:
-        trainer.fit([batch] * steps, round_idx=1, loss=loss, adjust_gradient=lambda: None)
+        trainer.fit([batch] * steps, round_idx=1, loss=loss)
 
     threads = 1 if ranks > 1 else torch.get_num_threads()  # as in each process of a run
     seconds = Timer("fit()", globals={"fit": fit}, num_threads=threads).blocked_autorange(min_run_time=TIMING_S).median

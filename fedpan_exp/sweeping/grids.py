@@ -9,11 +9,8 @@ from typing import Any, Self
 from hydra.core.override_parser.types import Override
 
 from fedpan_exp.config.sweep_file import read_grids
+from fedpan_exp.sweeping.stand_ins import SCALES, stand_ins
 from fedpan_exp.system.errors import ConfigError, require_choice
-
-# What replaces a sweep's own dataset and model at a smaller scale, unless its file sets them.
-STAND_INS = {"laptop": {"dataset": "mnist", "model": "mlp"}, "smoke": {"dataset": "digits", "model": "mlp"}}
-SCALES = ("paper", *STAND_INS)
 
 
 @dataclass(frozen=True)
@@ -60,8 +57,7 @@ class Grids:
             chosen = (self.params or {}) | shared | grid
             own = chosen.pop("scales", {}).get(scale, {})
             if self.grids:
-                stand_ins = {key: value for key, value in STAND_INS.get(scale, {}).items() if key in chosen}
-                chosen |= stand_ins | at_scale | own
+                chosen |= stand_ins(scale, chosen, at_scale | own)
             expanded.append(tuple(f"{key}={value}" for key, value in chosen.items() if key not in typed))
         return [list(grid) for grid in dict.fromkeys(expanded)]  # stand-ins can make two grids equal
 

@@ -18,6 +18,7 @@ NON_IDENTITY_KEYS = (
         "rerun",
         "plan",
         "on_error",
+        "settle",
         "checkpoint",
         "target_acc",
         "fabric.accelerator",

@@ -56,14 +56,13 @@ class LocalTrainer:
         self.fabric, self.settings, self.transform = fabric, module.settings, transform
         converts = type(fabric.strategy.precision) is not Precision  # to another precision, in Fabric's wrapper
         fast, momentum = self.settings.fast, self.settings.momentum
-        # Clipping needs the gradient alone, and a converted weight is not the one the optimizer updates.
-        # So does a factor on the gradient.
-        can_fuse = fast and momentum > 0 and self.settings.clip is None and not converts and not module.net.rates
+        # A converted weight is not the one the optimizer updates, and factors need the gradient alone.
+        can_fuse = fast and momentum > 0 and not converts and not module.net.rates
         fused = fuse_large_linears(module.net) if can_fuse else []
         self._module = fabric.setup_module(module)
         # In full precision Fabric's wrapper has nothing to convert, and takes 50 µs per call.
         self.net = FlatNet(module.net, self._forward(module.net, converts))
-        self._clip, self._shape_gradients = module.clip_gradient_norm, module.shape_gradients
+        self._clip_gradient_norm, self._shape_gradients = module.clip_gradient_norm, module.shape_gradients
         self._shapes_gradients = module.shapes_gradients
         self._sum_dtype = torch.promote_types(torch.float32, self.net.weights.dtype)
         self._optimizer = LocalSGD(self.net.parameters, momentum, fused) if fast else PlainSGD(module)
@@ -88,7 +87,7 @@ class LocalTrainer:
         batches: Iterable[Batch],
         round_idx: int,
         loss: Callable[[Tensor, Tensor], Tensor],
-        adjust_gradient: Callable[[], None],
+        adjust_gradient: Callable[[], None] | None = None,
         decay: float = 0.0,
     ) -> FitResult:
         """Train on the batches, starting from zero momentum.
@@ -101,22 +100,28 @@ class LocalTrainer:
         total_loss = torch.zeros((), dtype=self._sum_dtype, device=self.fabric.device)
         steps = samples = 0
         velocity = accumulated_lr = 0.0
-        clips, is_masked = self.settings.clip is not None, bool(self.net.masked)
+        clip, is_masked = self.settings.clip, bool(self.net.masked)
         own_decay = 0.0 if self._shapes_gradients else self.settings.weight_decay
-        after_clipping = own_decay + (0.0 if clips else decay)
-        with self._optimizer.reset(0.0 if is_masked else after_clipping):
+        after_clipping = own_decay + (0.0 if clip else decay)
+        changes_gradient = adjust_gradient is not None or decay > 0 or is_masked or self._shapes_gradients
+        with self._optimizer.reset(
+            weight_decay=0.0 if is_masked else after_clipping,
+            clip=None if is_masked else clip,
+            fuses=clip is None or not changes_gradient,
+        ):
             for x, y in batches:
                 lr = self.settings.lr_at(steps, round_idx)
                 value = loss(x, y)
                 self.fabric.backward(value)
                 if self._shapes_gradients:
                     self._shape_gradients()
-                adjust_gradient()
-                if clips:
+                if adjust_gradient is not None:
+                    adjust_gradient()
+                if clip is not None:
                     self._add_decay(decay)
-                    self.net.clear_frozen_gradients()
-                    self._clip()
                 if is_masked:
+                    self.net.clear_frozen_gradients()
+                    self._clip_gradient_norm()
                     self._add_decay(after_clipping)
                     self.net.clear_frozen_gradients()
                 self._optimizer.step(lr)
@@ -172,16 +177,18 @@ class PlainSGD:
     """The LightningModule's own optimizer, created anew for every client: what LocalSGD replaces."""
 
     def __init__(self, module: Classifier):
-        self._module, self._optimizer = module, module.make_optimizer()
+        self._module, self._optimizer, self._clips = module, module.make_optimizer(), False
 
     @contextmanager
-    def reset(self, weight_decay: float) -> Iterator[None]:
-        self._optimizer = self._module.make_optimizer(weight_decay)
+    def reset(self, weight_decay: float, clip: float | None, fuses: bool) -> Iterator[None]:
+        self._optimizer, self._clips = self._module.make_optimizer(weight_decay), clip is not None
         yield
 
     def step(self, lr: float) -> None:
         for group in self._optimizer.param_groups:
             group["lr"] = lr
+        if self._clips:
+            self._module.clip_gradient_norm()
         self._optimizer.step()
         self._optimizer.zero_grad()
 
