@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
-from math import isnan
+from math import inf, isnan, nan
 from typing import Any
 
 from fedpan_exp.report.figure import FigureResult
 from fedpan_exp.report.frame import column, show
 from fedpan_exp.report.statistics import MeanStd
 from fedpan_exp.report.sweeps import Sweep
-from fedpan_exp.system.errors import listed
+from fedpan_exp.system.errors import listed, require_choice
 
 SPLIT = ("fl_scene.K", "fl_scene.alpha")  # without meaning where clients are users: FeMnist, in the paper as here
 
@@ -20,6 +20,21 @@ class Claim:
     claim: str
     expected: float | list[float] | str  # a number, a range, or the paper's wording
     finding: str  # the key of the result that answers it
+    holds: str = ""  # above 0 | below 0, for a wording that is a sign
+    margin: float = 0.5  # by which our result may differ from the paper's number, in its unit
+
+    def __post_init__(self) -> None:
+        require_choice("holds", self.holds, ("", "above 0", "below 0"))
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The results that support the claim; not a number for a wording that is no sign."""
+        if self.holds:
+            return (0.0, inf) if self.holds == "above 0" else (-inf, 0.0)
+        if isinstance(self.expected, str):
+            return nan, nan
+        ends = self.expected if isinstance(self.expected, list) else [self.expected]
+        return ends[0] - self.margin, ends[-1] + self.margin
 
     def row(self, ours: MeanStd | str | None) -> tuple[str, str, str, str]:
         """A table row: claim, paper, ours, difference."""

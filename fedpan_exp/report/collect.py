@@ -63,7 +63,7 @@ def figure_of(sweep: Sweep) -> PaperFigure:
     swept = [name for name in sweep.swept if name not in ("pan", "seed") and len(values_of(sweep.runs, name)) > 1]
     federate, setting = figure_modules()["federate"], swept[0] if swept else "algorithm"
     function = federate.pans if setting.startswith("pan.") else federate.off_on
-    gain = Claim("gain by PANs, mean of all pairs (points)", "higher", "gain")
+    gain = Claim("gain by PANs, less the gain of choosing one (points)", "higher", "fair gain", "above 0")
     return PaperFigure(sweep.name, title, statement, function, {"settings": [setting]}, claims=[gain])
 
 

@@ -103,11 +103,17 @@ class BestPan(NamedTuple):
     on: MeanStd
     gains: pd.Series  # on - off, per pair
     runs: pd.DataFrame  # of these seeds
+    by_choosing: float  # what the best of these PANs would be expected to gain if they were one PAN with other seeds
 
     def cells(self) -> dict[str, Any]:
         """The cells of a table row."""
         names = {"PANs off (%)": self.off, "best PAN": self.pan, "PANs on (%)": self.on}
-        return names | gain_cells(self.gains)
+        return names | gain_cells(self.gains) | {"of it by choosing": mean_std([self.by_choosing], sign=True)}
+
+    @property
+    def fair_gains(self) -> pd.Series:
+        """The gains by seed, less what choosing the best PAN is expected to bring."""
+        return pd.Series(self.gains.to_numpy() - self.by_choosing, self.runs.loc[self.gains.index, "seed"])
 
 
 def best_pan(runs: pd.DataFrame) -> BestPan:
@@ -125,7 +131,20 @@ def best_pan(runs: pd.DataFrame) -> BestPan:
 
     on, off = runs[runs["pan"] == best if len(pans) else runs["pans"] == "on"], runs[runs["pan"] == "off"]
     gains = pair_gains(shared[shared["pan"].isin(["off", best])]).dropna()
-    return BestPan(best, stats(off), stats(on), gains, shared)
+    return BestPan(best, stats(off), stats(on), gains, shared, gain_by_choosing(accuracies[pans.index]))
+
+
+def gain_by_choosing(accuracies: pd.DataFrame) -> float:
+    """By how much the best column mean of equally good columns is expected to exceed the mean of one.
+
+    Rows are seeds. Columns of one seed vary around their mean; the largest of k normal means of n rows is ahead by
+    E[max of k] deviations, divided by sqrt(n). One seed tells no better: its deviation is over few values.
+    """
+    seeds, columns = accuracies.shape
+    if columns < 2 or not seeds:
+        return 0.0
+    largest = norm.expect(lambda x: columns * x * norm.cdf(x) ** (columns - 1))
+    return float(largest * np.sqrt(accuracies.var(axis=1).mean() / seeds))
 
 
 def cost_to_target(folder: Path, target: float) -> dict[str, float] | None:

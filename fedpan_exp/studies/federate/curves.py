@@ -73,9 +73,9 @@ def off_on_curves(runs: pd.DataFrame) -> FigureResult:
             draw_mean(panel, best.runs["folder"][best.runs["pan"] == best.pan], ON, "PANs on")
         rows.append({"dataset": dataset, "algorithm": algorithm, **best.cells()})
         if len(best.gains):
-            gains[f"{dataset} {algorithm}"] = [best.gains]
+            gains[f"{dataset} {algorithm}"] = [best]
     legend_below(figure, axes[0])
-    better = sum(gain.mean() > 0 for (gain,) in gains.values())
+    better = sum(best.gains.mean() > best.by_choosing for (best,) in gains.values())
     findings = gain_findings(gains) | {"better": f"better in {better} of {len(gains)} cells" if gains else "–"}
     return FigureResult(figure, pd.DataFrame(rows), findings, [RULE, "bands: one standard deviation over seeds"])
 
