@@ -12,7 +12,7 @@ from fedpan_exp.studies.twin.study import describe, make_twin
 from fedpan_exp.system.errors import ConfigError
 
 SMALL = (
-    *("study=twin", "dataset=digits", "model.init=he", "training.warmup=none"),
+    *("study=twin", "dataset=digits", "model.init=he", "training.warmup=none", "training.clip=null"),
     *("fl_scene.K=4", "fl_scene.R=0.5", "fl_scene.E=1", "fl_scene.H=2", "fl_scene.alpha=1"),
 )
 MLP = ("model.width=12", "model.depth=2")

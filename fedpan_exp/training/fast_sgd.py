@@ -146,10 +146,13 @@ class LocalSGD:
     def step(self, lr: float) -> None:
         """Take a step along the gradients, and clear them."""
         entries = [entry for entry in self._entries if entry[0].grad is not None]
-        divisor = self._excess([p.grad for p, _, _ in entries if p.grad is not None])
+        gradients: list[Tensor] = [p.grad for p, _, _ in entries]  # type: ignore[misc]
+        divisor = self._excess(gradients)
+        if divisor is not None:
+            torch._foreach_div_(gradients, divisor)
         torch._fused_sgd_(
             [weights for _, weights, _ in entries],
-            [parameter.grad for parameter, _, _ in entries],  # type: ignore[misc]
+            gradients,
             [momentum for _, _, momentum in entries] if self._momentum else [],
             weight_decay=self._weight_decay,
             momentum=self._momentum,
@@ -158,7 +161,6 @@ class LocalSGD:
             nesterov=False,
             maximize=False,
             is_first_step=self._is_first_step,
-            grad_scale=divisor,
         )
         for parameter, _, _ in entries:
             parameter.grad = None
