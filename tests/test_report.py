@@ -149,7 +149,9 @@ def test_written_files_and_the_data_of_the_page(tmp_path, monkeypatch, capsys):
     stems = ("alpha-smoke", "assign_mlp_fc3-smoke")
     figures = {f"figures/{stem}.{ending}" for stem in stems for ending in ("png", "svg")}
     tables = {
-        f"tables/{stem}.{ending}" for stem in (*stems, "paired", "target", "runs") for ending in ("md", "tex", "csv")
+        f"tables/{stem}.{ending}"
+        for stem in (*stems, "paired", "target", "runs", "claims")
+        for ending in ("md", "tex", "csv")
     }
     assert names == {"index.html"} | figures | tables
 
