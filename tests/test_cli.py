@@ -129,8 +129,8 @@ def test_pans_on_and_off_are_paired(command, monkeypatch):
 BAD = [
     ("pan.A=-1", "pan.A must be at least 0, got -1.0"),
     ("pan.A=abc", "pan.A must be a number, got abc"),
-    ("pan.Z=1", "pan.Z is not a setting; pan has mode, A, T, encoding, placement, per_client and own_share"),
-    ("pan.mode=sub", "pan.mode must be off, add or mul, got sub"),
+    ("pan.Z=1", "pan.Z is not a setting; pan has mode, A, T, encoding, placement, per_client, own_share, order and n_fix"),
+    ("pan.mode=sub", "pan.mode must be off, add, mul, bias_init, rates, frozen_bias, after, slope, w_asym or sigma_asym, got sub"),
     ("pan=off pan.A=0.1", "pan.A must be 0 with pan=off (or choose pan=add, pan=mul), got 0.1"),
     ("fl_scene.K=0", "fl_scene.K must be at least 1, got 0"),
     ("fl_scene.R=2", "fl_scene.R must be in (0, 1], got 2.0"),

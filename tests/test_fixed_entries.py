@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from conftest import clients_of, experiment, random_images, run_rounds
-from fedpan_exp.algorithms import ALGORITHMS, FedPFN, FedPNU
+from fedpan_exp.algorithms import ALGORITHMS, FedPFN, FedPNU, ServerState
 from fedpan_exp.algorithms.fedpfn import random_mask
-from fedpan_exp.federation import ClientStates, Scene
+from fedpan_exp.federation import ClientStates, FederatedTask, Scene, federate
+from fedpan_exp.federation.checkpoint import Checkpoint
 from fedpan_exp.models.heads import simplex_etf
 from fedpan_exp.models.pan_parameters import fix_weights
 from fedpan_exp.studies.shared.setup import make_trainer
@@ -71,6 +72,19 @@ def test_masks_are_the_same_on_every_worker_and_fixed_there(kind):
         assert torch.equal(last.server.weights[mask], start[mask])
         finals.append(last.server.weights)
     assert torch.equal(*finals)
+
+
+def test_a_resumed_run_draws_the_same_masks():
+    def task() -> FederatedTask:
+        trainer, scene = trainer_of(*FIXED["w_asym"]), Scene(K=2, R=1.0, E=1, H=3, B=8)
+        return FederatedTask(FedPNU(), trainer, digits(), scene, seed=0)
+
+    rounds = federate(task())
+    first = next(rounds)
+    saved = Checkpoint(1, ServerState(first.server.weights.clone(), first.server.buffers.clone(), 2), {}, 0)
+    *_, straight = rounds
+    *_, resumed = federate(task(), resume=saved)
+    assert torch.equal(straight.server.weights, resumed.server.weights)
 
 
 def test_w_asym_fixes_weights_per_neuron_at_values_of_size_kappa():

@@ -16,7 +16,7 @@ from fedpan_exp.system.rng import rng
 from fedpan_exp.training import FlatNet, FlatParameters, LocalTrainer
 
 SAMPLES = 500  # of the test set; all if there are fewer
-CLIENTS = 4  # of the cohort that are compared: matching wide networks takes seconds
+CLIENTS = 2  # of the cohort that are compared: matching wide networks takes seconds
 LINE = (0.25, 0.5, 0.75)  # where the loss between two models is measured; single layers only midway
 
 

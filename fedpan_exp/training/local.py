@@ -104,9 +104,11 @@ class LocalTrainer:
         own_decay = 0.0 if self._shapes_gradients else self.settings.weight_decay
         after_clipping = own_decay + (0.0 if clip else decay)
         changes_gradient = adjust_gradient is not None or decay > 0 or is_masked or self._shapes_gradients
+        # The optimizer's kernel clips in 32 bits only, and adds a decay that would not spare frozen entries.
+        clips_itself = is_masked or self._sum_dtype == torch.float64
         with self._optimizer.reset(
             weight_decay=0.0 if is_masked else after_clipping,
-            clip=None if is_masked else clip,
+            clip=None if clips_itself else clip,
             fuses=clip is None or not changes_gradient,
         ):
             for x, y in batches:
@@ -121,7 +123,9 @@ class LocalTrainer:
                     self._add_decay(decay)
                 if is_masked:
                     self.net.clear_frozen_gradients()
+                if clips_itself:
                     self._clip_gradient_norm()
+                if is_masked:
                     self._add_decay(after_clipping)
                     self.net.clear_frozen_gradients()
                 self._optimizer.step(lr)
