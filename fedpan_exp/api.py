@@ -3,15 +3,14 @@
 Every mistake in a setting raises fedpan_exp.UserError with one readable line.
 """
 
-from collections.abc import Generator
-from contextlib import nullcontext
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from omegaconf import OmegaConf
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -67,8 +66,7 @@ class Result:
 
 def experiment(*settings: str) -> Experiment:
     """Compose and check an experiment, as typed values: `experiment("pan=mul").fl_scene.alpha`."""
-    _register()
-    with as_user_errors(settings):
+    with _composing(settings):
         return config.experiment(*settings)
 
 
@@ -89,11 +87,10 @@ def run(*settings: str, verbose: bool = False) -> Result:
 
     `fedpan_exp.run("algorithm=scaffold", "pan=mul", "runs=my_runs").records`
     """
-    _register()
-    with as_user_errors(settings):
+    with _composing(settings):
         cfg = config.compose_config(*settings)
         chosen = config.read(cfg)
-    values: Any = OmegaConf.to_container(cfg, resolve=True)
+    values = config.settings_of(cfg, chosen)
     record = Record(values, config.identify(chosen, values), chosen.logger, settings, draw_run)
     if record.status not in FINISHED or chosen.rerun:
         with nullcontext() if verbose else quietly(), graceful_shutdown() as stop:
@@ -105,6 +102,10 @@ def run(*settings: str, verbose: bool = False) -> Result:
     return Result(record.folder)
 
 
-@cache
-def _register() -> None:
-    config.register(load_studies())
+@contextmanager
+def _composing(settings: Sequence[str]) -> Iterator[None]:
+    with config.registered(_studies(), settings), as_user_errors(settings):
+        yield
+
+
+_studies = cache(load_studies)

@@ -4,9 +4,11 @@ import pytest
 import yaml
 
 from conftest import experiment
+from fedpan_exp.data import OWN_DATA
 from fedpan_exp.system.paths import CONF, SWEEPS
 
-OPTIONS = [(folder.name, path.stem) for folder in CONF.iterdir() if folder.is_dir() for path in folder.glob("*.yaml")]
+OPTIONS = {(folder.name, path.stem) for folder in CONF.iterdir() if folder.is_dir() for path in folder.glob("*.yaml")}
+OPTIONS -= {("dataset", name) for name in OWN_DATA}  # need the user's images: tests/test_own_data.py
 
 
 @pytest.mark.parametrize(("group", "option"), sorted(OPTIONS))

@@ -15,7 +15,8 @@ ALLOWED = {
     "federation": {"system", "models", "data", "training", "algorithms"},
     "probes": {"system", "models", "alignment", "data", "training", "federation"},
     "tracking": {"system"},
-    "config": {"system", "models", "data", "training", "algorithms", "federation", "probes", "tracking"},
+    "plugins": {"system", "models", "data", "algorithms", "probes"},
+    "config": {"system", "models", "data", "training", "algorithms", "federation", "probes", "tracking", "plugins"},
     "studies": {
         *("system", "models", "alignment", "data", "training", "algorithms", "federation", "probes", "tracking"),
         "config",
@@ -25,8 +26,9 @@ ALLOWED = {
     "sweeping": {
         *("system", "models", "data", "training", "algorithms", "federation", "tracking", "config", "studies"),
     },
-    "cli": {"system", "federation", "tracking", "config", "studies", "report", "sweeping"},
+    "cli": {"system", "federation", "tracking", "plugins", "config", "studies", "report", "sweeping"},
     "api": {"system", "federation", "tracking", "config", "studies", "report"},
+    "templates": {"system", "models", "alignment", "data", "algorithms", "config", "studies", "tracking"},
     "__init__": {"system", "api"},
     "__main__": {"cli"},
     "runs": {"system", "tracking"},

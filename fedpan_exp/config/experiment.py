@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from omegaconf import MISSING
 
+from fedpan_exp import plugins
 from fedpan_exp.algorithms import FedAvg
 from fedpan_exp.data import DatasetSettings
 from fedpan_exp.federation import CheckpointSettings, Scene, check_ranks
@@ -37,6 +38,7 @@ class Experiment:
     probe_every: int = 0  # rounds; 0: the last round only
     fidelity: str = "paper"
     scale: str = "paper"
+    plugins: list[str] = field(default_factory=list)  # Python files with algorithms, models, ... of the user's own
     ranks: str = "auto"  # processes that train the clients of a round
     runs: str = "runs"  # the folder of the run folders
     rerun: bool = False
@@ -77,6 +79,21 @@ class Experiment:
         if self.pan.is_off or {"model", "pan"} & set(self.study.irrelevant):
             return self.pan.is_off
         return all(encoding.neutral for encoding in encodings(self.meta_network()))
+
+    def used_plugins(self) -> list[str]:
+        """The plugins that this experiment depends on, with their content: mine.py@3f2ab1c0."""
+        names = {
+            "dataset": [self.dataset.name],
+            "fl_scene.partition": [self.fl_scene.partition],
+            "pan.encoding": [] if self.pan.is_off else [self.pan.encoding],
+            "probes": self.probes,
+        }
+        classes = {"algorithm": type(self.algorithm), "model": type(self.model), "study": type(self.study)}
+        irrelevant = self.study.irrelevant
+        return plugins.used(
+            {setting: chosen for setting, chosen in names.items() if setting.split(".")[0] not in irrelevant},
+            [chosen for group, chosen in classes.items() if group not in irrelevant],
+        )
 
     def evaluates(self, round_idx: int) -> bool:
         """Whether to test after a round: every `eval_every` rounds, and in the last five, whose mean is reported."""

@@ -3,20 +3,23 @@
 from fedpan_exp.data.clients import Batch, Clients
 from fedpan_exp.data.dataset import DatasetSettings
 from fedpan_exp.data.images import DatasetSplits, ImageTensors
-from fedpan_exp.data.partition import KINDS, PartitionConfig, Split, split
+from fedpan_exp.data.own import OWN_DATA, OwnData
+from fedpan_exp.data.partition import PartitionConfig, Split, kinds, split
 from fedpan_exp.data.reserve import withhold
 from fedpan_exp.data.transforms import ImageTransform
 
 __all__ = [
-    "KINDS",
+    "OWN_DATA",
     "Batch",
     "Clients",
     "DatasetSettings",
     "DatasetSplits",
     "ImageTensors",
     "ImageTransform",
+    "OwnData",
     "PartitionConfig",
     "Split",
+    "kinds",
     "split",
     "withhold",
 ]

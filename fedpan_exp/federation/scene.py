@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from fedpan_exp.data import KINDS, PartitionConfig
+from fedpan_exp.data import PartitionConfig, kinds
 from fedpan_exp.system.errors import require, require_choice
 from fedpan_exp.system.rng import rng
 
@@ -31,7 +31,7 @@ class Scene:
     client_memory: str = "memory"
 
     def __post_init__(self) -> None:
-        require_choice("fl_scene.partition", self.partition, KINDS)
+        require_choice("fl_scene.partition", self.partition, kinds())
         fewest = 0 if self.partition == "natural" else 1  # 0: as many as there are users
         require(fewest <= self.K, "fl_scene.K", f"at least {fewest}", self.K)
         for letter in ("E", "H", "B"):

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from fedpan_exp.models.encodings import ENCODINGS
@@ -57,7 +58,8 @@ class PositionEncoding(nn.Module):
         super().__init__()
         self.layer, self.neurons, self.mode, self.T = layer, neurons, mode, T
         self.norm = norm  # the adjacent norm layer: none, after bn, before gn8
-        wave = A * ENCODINGS[encoding](neurons, T)
+        with torch.device("cpu"):  # on the meta device, values could not be inspected for being neutral
+            wave = A * ENCODINGS[encoding](neurons, T)
         self.neutral = mode == "off" or not bool(wave.any())
         self.value_counts = _value_counts(wave)  # number of neurons per distinct value
         values = wave if mode == "add" else 1 + wave

@@ -76,6 +76,8 @@ def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off
     for name in dict.fromkeys((*NON_IDENTITY_KEYS, *irrelevant)):
         *sections, key = name.split(".")
         reduce(dict.__getitem__, sections, identity_config).pop(key, None)
+    if plugins := identity_config.pop("plugins", None):  # their content, wherever they are
+        identity_config["plugins"] = sorted(plugin.rpartition("@")[2] for plugin in plugins)
     unused = {"alpha": "dirichlet", "shards": "shards"}  # setting -> the partition that uses it
     if scene := identity_config.get("fl_scene"):
         for key in (key for key, kind in unused.items() if kind not in scene["partition"]):
