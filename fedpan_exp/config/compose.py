@@ -23,7 +23,7 @@ from fedpan_exp.data import OWN_DATA, OwnData
 from fedpan_exp.models import MODELS
 from fedpan_exp.system.errors import ConfigError, first_line, hint
 from fedpan_exp.system.paths import CONF, SWEEPS
-from fedpan_exp.tracking.identity import RunIdentity
+from fedpan_exp.tracking.identity import RunIdentity, whole
 
 VARIANTS = {"paper": "canonical", "authors": "authors"}
 GLOBAL_PACKAGE = re.compile(r"^# *@package +_global_ *$", re.MULTILINE)  # in a YAML file
@@ -112,6 +112,7 @@ def settings_of(cfg: DictConfig, experiment: Experiment) -> dict[str, Any]:
     """The settings as nested dicts, for the run folder; with what follows from the plugins and from own data."""
     settings: Any = OmegaConf.to_container(cfg, resolve=True)
     settings["plugins"] = experiment.used_plugins()
+    settings["fl_scene"]["E"] = whole(settings["fl_scene"]["E"])
     if isinstance(experiment.dataset, OwnData):
         settings["dataset"] |= asdict(experiment.dataset)
     return settings

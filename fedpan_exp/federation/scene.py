@@ -16,7 +16,8 @@ class Scene:
 
     K: int = 100
     R: float = 0.1
-    E: int = 5
+    E: float = 5
+    steps: int | None = None
     H: int = 30
     alpha: float = 0.1
     B: int = 64
@@ -34,9 +35,11 @@ class Scene:
         require_choice("fl_scene.partition", self.partition, kinds())
         fewest = 0 if self.partition == "natural" else 1  # 0: as many as there are users
         require(fewest <= self.K, "fl_scene.K", f"at least {fewest}", self.K)
-        for letter in ("E", "H", "B"):
+        for letter in ("H", "B"):
             value = getattr(self, letter)
             require(value >= 1, f"fl_scene.{letter}", "at least 1", value)
+        require(0 < self.E < math.inf, "fl_scene.E", "above 0", self.E)
+        require(self.steps is None or self.steps >= 1, "fl_scene.steps", "at least 1, or null", self.steps)
         require(0 < self.R <= 1, "fl_scene.R", "in (0, 1]", self.R)
         require(0 < self.alpha <= 1e6 and math.isfinite(self.alpha), "fl_scene.alpha", "in (0, 1e6]", self.alpha)
         require(self.shards >= 1, "fl_scene.shards", "at least 1", self.shards)
@@ -50,6 +53,10 @@ class Scene:
 
     def partition_config(self) -> PartitionConfig:
         return PartitionConfig(self.partition, self.K, self.alpha, self.shards, self.min_samples, self.small_clients)
+
+    def local_samples(self, samples: float) -> float:
+        """How many samples a client with `samples` samples trains on in a round, repeated ones included."""
+        return self.steps * min(self.B, samples) if self.steps else self.E * samples
 
     def cohort_size(self, clients: int) -> int:
         """The number of clients per round."""

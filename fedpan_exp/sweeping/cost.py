@@ -84,7 +84,7 @@ def estimate_costs(jobs: Sequence[Job]) -> list[Cost]:
                 speeds[family] = measure_speed(experiment, work.operations, cohort_size)
             sample_s = work.operations / speeds[family] / _ranks(experiment, cohort_size)
         visits = (scene.H - RunEntry(job.record.folder).rounds) * cohort_size
-        seconds = visits * scene.E * split.samples * sample_s
+        seconds = visits * scene.local_samples(split.samples) * sample_s
         costs.append(Cost(seconds, scene.H * RECORD_BYTES + work.weight_bytes + PLOT_BYTES, visits * work.sent_bytes))
     return costs
 

@@ -32,6 +32,7 @@ NON_IDENTITY_KEYS = (
 # Settings that were added later, with the value at which they change nothing: such runs keep their id.
 NEUTRAL_VALUES: dict[str, Any] = {
     "fl_scene.reserve": 0.0,
+    "fl_scene.steps": None,
     "model.init": "authors",
     "model.width_factor": 1.0,
     "dataset.samples": None,
@@ -82,6 +83,8 @@ def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off
     if scene := identity_config.get("fl_scene"):
         for key in (key for key, kind in unused.items() if kind not in scene["partition"]):
             scene.pop(key)
+        if "E" in scene:
+            scene["E"] = "steps" if scene.get("steps") else whole(scene["E"])
     if not identity_config.get("probes"):  # probes only add metrics
         identity_config.pop("probes", None)
         identity_config.pop("probe_every", None)
@@ -110,6 +113,11 @@ def run_name(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_o
     }
     shown = [part for group, part in parts.items() if group not in irrelevant]
     return "-".join([*shown, run_id(settings, irrelevant, pans_off)])
+
+
+def whole(number: float) -> float:
+    """5 for 5.0: as it was written when a setting took whole numbers only."""
+    return int(number) if number == int(number) else number
 
 
 def is_off(pan: Mapping[str, Any]) -> bool:
