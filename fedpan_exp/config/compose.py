@@ -112,6 +112,7 @@ def settings_of(cfg: DictConfig, experiment: Experiment) -> dict[str, Any]:
     """The settings as nested dicts, for the run folder; with what follows from the plugins and from own data."""
     settings: Any = OmegaConf.to_container(cfg, resolve=True)
     settings["plugins"] = experiment.used_plugins()
+    settings["fl_scene"]["file"] = experiment.fl_scene.file
     settings["fl_scene"]["E"] = whole(settings["fl_scene"]["E"])
     if isinstance(experiment.dataset, OwnData):
         settings["dataset"] |= asdict(experiment.dataset)

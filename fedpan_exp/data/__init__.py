@@ -6,9 +6,11 @@ from fedpan_exp.data.images import DatasetSplits, ImageTensors
 from fedpan_exp.data.own import OWN_DATA, OwnData
 from fedpan_exp.data.partition import PartitionConfig, Split, kinds, split
 from fedpan_exp.data.reserve import withhold
+from fedpan_exp.data.split_file import FORMATS, file_hash, read_split, write_split
 from fedpan_exp.data.transforms import ImageTransform
 
 __all__ = [
+    "FORMATS",
     "OWN_DATA",
     "Batch",
     "Clients",
@@ -19,7 +21,10 @@ __all__ = [
     "OwnData",
     "PartitionConfig",
     "Split",
+    "file_hash",
     "kinds",
+    "read_split",
     "split",
     "withhold",
+    "write_split",
 ]

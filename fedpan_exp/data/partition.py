@@ -114,7 +114,7 @@ PARTITIONERS: dict[str, Callable[[np.ndarray, PartitionConfig, np.random.Generat
 
 def kinds() -> list[str]:
     """The names of all partitions, also those of plugins."""
-    return [*PARTITIONERS, "natural"]
+    return [*PARTITIONERS, "natural", "file"]
 
 
 def _by_user(users: Tensor | None, K: int) -> list[Tensor]:

@@ -1,13 +1,17 @@
 """The federated scene: settings named by the paper's letters."""
 
 import math
+import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
-from fedpan_exp.data import PartitionConfig, kinds
+from fedpan_exp.data import PartitionConfig, file_hash, kinds
 from fedpan_exp.system.errors import require, require_choice
 from fedpan_exp.system.rng import rng
+
+FILE_RULE = "the file of the split with fl_scene.partition=file, else null"
 
 
 @dataclass
@@ -22,6 +26,7 @@ class Scene:
     alpha: float = 0.1
     B: int = 64
     partition: str = "dirichlet"
+    file: str | None = None
     shards: int = 2
     min_samples: int = 5
     small_clients: str = "repair"
@@ -33,6 +38,8 @@ class Scene:
 
     def __post_init__(self) -> None:
         require_choice("fl_scene.partition", self.partition, kinds())
+        require((self.partition == "file") == bool(self.file), "fl_scene.file", FILE_RULE, self.file)
+        self._pin_file()
         fewest = 0 if self.partition == "natural" else 1  # 0: as many as there are users
         require(fewest <= self.K, "fl_scene.K", f"at least {fewest}", self.K)
         for letter in ("H", "B"):
@@ -50,6 +57,19 @@ class Scene:
         require_choice("fl_scene.averaging", self.averaging, ("uniform", "by_samples"))
         require_choice("fl_scene.bn_statistics", self.bn_statistics, ("average", "keep", "reset"))
         require_choice("fl_scene.client_memory", self.client_memory, ("memory", "disk"))
+
+    def _pin_file(self) -> None:
+        """Add the content to the name of the file: split.json@3f2ab1c0. A content that is given must be the file's."""
+        if self.file:
+            pinned = re.fullmatch(r"(.+)@([0-9a-f]{8})", self.file)
+            path, expected = (pinned[1], pinned[2]) if pinned else (self.file, "")
+            content = file_hash(Path(path).expanduser())
+            require(expected in ("", content), "fl_scene.file", f"{path}@{content}, its content", self.file)
+            self.file = f"{path}@{content}"
+
+    @property
+    def split_file(self) -> Path | None:
+        return Path(self.file.rpartition("@")[0]).expanduser() if self.file else None
 
     def partition_config(self) -> PartitionConfig:
         return PartitionConfig(self.partition, self.K, self.alpha, self.shards, self.min_samples, self.small_clients)

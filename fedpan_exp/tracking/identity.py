@@ -33,10 +33,20 @@ NON_IDENTITY_KEYS = (
 NEUTRAL_VALUES: dict[str, Any] = {
     "fl_scene.reserve": 0.0,
     "fl_scene.steps": None,
+    "fl_scene.file": None,
+    "study.split": "fedpan_exp",
     "model.init": "authors",
     "model.width_factor": 1.0,
     "dataset.samples": None,
     "dataset.test_samples": None,
+}
+
+# Partition -> settings of the split that it does not use. Those of plugins may use all.
+UNUSED = {
+    **dict.fromkeys(("dirichlet", "dirichlet_class", "dirichlet_balanced"), ("shards",)),
+    **dict.fromkeys(("iid", "natural"), ("alpha", "shards")),
+    "shards": ("alpha",),
+    "file": ("alpha", "shards", "K", "min_samples", "small_clients"),
 }
 
 PERIODLESS = ("ramp", "quarter", "random")  # encodings that do not use T
@@ -79,10 +89,11 @@ def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off
         reduce(dict.__getitem__, sections, identity_config).pop(key, None)
     if plugins := identity_config.pop("plugins", None):  # their content, wherever they are
         identity_config["plugins"] = sorted(plugin.rpartition("@")[2] for plugin in plugins)
-    unused = {"alpha": "dirichlet", "shards": "shards"}  # setting -> the partition that uses it
     if scene := identity_config.get("fl_scene"):
-        for key in (key for key, kind in unused.items() if kind not in scene["partition"]):
-            scene.pop(key)
+        for key in UNUSED.get(scene["partition"], ()):
+            scene.pop(key, None)
+        if scene["partition"] == "file":
+            scene["file"] = scene["file"].rpartition("@")[2]  # its content, wherever it is
         if "E" in scene:
             scene["E"] = "steps" if scene.get("steps") else whole(scene["E"])
     if not identity_config.get("probes"):  # probes only add metrics

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fedpan_exp.config import Experiment
-from fedpan_exp.data import Clients, DatasetSplits, ImageTensors, Split, split, withhold
+from fedpan_exp.data import Clients, DatasetSplits, ImageTensors, Split, read_split, split, withhold
 from fedpan_exp.federation import FederatedTask, Scene, torchrun
 from fedpan_exp.models import Network, encodings, inactive_layers
 from fedpan_exp.system.atomic_io import write_json, write_text
@@ -40,7 +40,10 @@ def load_and_split(experiment: Experiment) -> SplitData:
     data, unlabelled = withhold(load(experiment), scene.reserve, experiment.seed)
     if unlabelled is not None:
         print_status("reserve", f"{len(unlabelled):,} training images withheld from all clients")
-    parts = split(data.train.y, scene.partition_config(), experiment.seed, data.train.users)
+    if scene.split_file:
+        data, parts = read_split(scene.split_file, data)
+    else:
+        parts = split(data.train.y, scene.partition_config(), experiment.seed, data.train.users)
     print_status(
         "clients", f"{describe_split(parts)}, {scene.partition}; {scene.cohort_size(len(parts.parts))} per round"
     )
