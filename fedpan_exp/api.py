@@ -17,7 +17,7 @@ from torch import Tensor
 from fedpan_exp import config
 from fedpan_exp.config import Experiment
 from fedpan_exp.config.hydra_errors import as_user_errors
-from fedpan_exp.federation import Round, count_ranks, make_executor
+from fedpan_exp.federation import ClientStates, Round, count_ranks, make_executor
 from fedpan_exp.federation import federate as run_rounds
 from fedpan_exp.report.collect import draw_run
 from fedpan_exp.report.frame import load as load_runs
@@ -79,7 +79,8 @@ def federate(*settings: str, verbose: bool = False) -> Generator[Round]:
     with nullcontext() if verbose else quietly():
         task = make_task(chosen, set_up(chosen))
     ranks = count_ranks(chosen.ranks, task.cohort_size, task.trainer.fabric.device)
-    yield from run_rounds(task, make_executor(task, ranks))
+    states, fork = ClientStates(), chosen.forked()
+    yield from run_rounds(task, make_executor(task, ranks, states), fork.start(task, states) if fork else None)
 
 
 def run(*settings: str, verbose: bool = False) -> Result:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from omegaconf import MISSING
 from fedpan_exp import plugins
 from fedpan_exp.algorithms import FedAvg
 from fedpan_exp.data import DatasetSettings
-from fedpan_exp.federation import CheckpointSettings, Scene, check_ranks
+from fedpan_exp.federation import CheckpointSettings, Fork, Scene, check_ranks
 from fedpan_exp.models import ModelSettings, Network, Pan, encodings
 from fedpan_exp.probes import PROBES
 from fedpan_exp.system.errors import require, require_choice
@@ -38,6 +39,7 @@ class Experiment:
     probe_every: int = 0  # rounds; 0: the last round only
     fidelity: str = "paper"
     scale: str = "paper"
+    fork: str | None = None  # RUN@20: continue this run after this round
     plugins: list[str] = field(default_factory=list)  # Python files with algorithms, models, ... of the user's own
     ranks: str = "auto"  # processes that train the clients of a round
     runs: str = "runs"  # the folder of the run folders
@@ -56,6 +58,10 @@ class Experiment:
         rule = "divergence or cosine where clients have encodings of their own (pan.per_client)"
         require(use_weights_only or self.pan.per_client == "shared", "probes", rule, self.probes)
         check_ranks(self.ranks)
+        if fork := self.forked():
+            model = {name: value for name, value in vars(self.model).items() if name not in ("lr", "authors_lr")}
+            dataset = {"name": self.dataset.name, "shape": self.dataset.shape, "classes": self.dataset.classes}
+            fork.check(self.fl_scene.H, {"dataset": dataset, "model": model})
         require_choice("on_error", self.on_error, ("continue", "stop"))
 
     def network(self) -> Network:
@@ -79,6 +85,10 @@ class Experiment:
         if self.pan.is_off or {"model", "pan"} & set(self.study.irrelevant):
             return self.pan.is_off
         return all(encoding.neutral for encoding in encodings(self.meta_network()))
+
+    def forked(self) -> Fork | None:
+        """The run and the round that this experiment continues."""
+        return Fork.find(self.fork, Path(self.runs)) if self.fork else None
 
     def used_plugins(self) -> list[str]:
         """The plugins that this experiment depends on, with their content: mine.py@3f2ab1c0."""

@@ -87,6 +87,8 @@ def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off
     for name in dict.fromkeys((*NON_IDENTITY_KEYS, *irrelevant)):
         *sections, key = name.split(".")
         reduce(dict.__getitem__, sections, identity_config).pop(key, None)
+    if fork := identity_config.pop("fork", None):  # the name of the run, wherever it is
+        identity_config["fork"] = fork.rpartition("/")[2]
     if plugins := identity_config.pop("plugins", None):  # their content, wherever they are
         identity_config["plugins"] = sorted(plugin.rpartition("@")[2] for plugin in plugins)
     if scene := identity_config.get("fl_scene"):
