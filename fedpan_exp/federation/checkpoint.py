@@ -9,6 +9,7 @@ import re
 import shutil
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -110,7 +111,7 @@ class Checkpoints:
         try:
             (folder / "clients").mkdir(parents=True, exist_ok=True)
             for file in (*read_json(self._folder / manifest)["files"], manifest):
-                atomic_write(folder / file, lambda path, file=file: shutil.copyfile(self._folder / file, path))
+                atomic_write(folder / file, partial(shutil.copyfile, self._folder / file))
         except (OSError, KeyError) as error:
             warn(f"the checkpoint of round {round_idx} could not be kept ({first_line(error)})")
 
