@@ -7,6 +7,7 @@ COPY fedpan_exp fedpan_exp
 COPY hydra_plugins hydra_plugins
 COPY conf conf
 COPY sweeps sweeps
+COPY claims claims
 RUN pip install --no-cache-dir -c constraints.txt .
 USER user
 WORKDIR /work

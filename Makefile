@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PEERS := .venv-peers
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check bench bench-peers clean
+.PHONY: help run test test-all check bench bench-peers docs docs-serve clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,5 +43,11 @@ $(PEERS)/.ready: benchmarks/peers/requirements.txt
 bench-peers: $(READY) $(PEERS)/.ready ## run the same rounds in Flower, pfl and fluke, as ratios (ARGS="mlp64 vgg9" selects jobs)
 	$(BIN)/python -m benchmarks.peers $(PEERS)/bin/python $(ARGS)
 
+docs: $(READY) ## build the documentation in site/ (offline; warnings are errors)
+	$(BIN)/mkdocs build --strict --quiet
+
+docs-serve: $(READY) ## show the documentation at http://127.0.0.1:8000, rebuilt when it changes
+	$(BIN)/mkdocs serve
+
 clean: ## remove the environments and caches (data and runs stay)
-	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
+	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site *.egg-info

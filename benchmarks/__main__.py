@@ -9,6 +9,7 @@ import torch
 
 from benchmarks.decoding import PNGS, first_and_second_start
 from benchmarks.many_clients import round_time_ratio
+from benchmarks.mask_cost import mask_cost
 from benchmarks.parallel_jobs import PARALLEL, SEQUENTIAL, sweep
 from benchmarks.probing_cost import probing_cost
 from benchmarks.processes import peak_memory, peak_memory_over_ranks, start_up
@@ -17,6 +18,7 @@ from benchmarks.rounds import against_floor
 from benchmarks.tracking_cost import tracking_cost
 from fedpan_exp import config
 from fedpan_exp.algorithms import ALGORITHMS
+from fedpan_exp.probes import PROBES
 from fedpan_exp.studies import load_studies
 from fedpan_exp.system.console import console
 
@@ -94,9 +96,23 @@ def sweeps() -> None:
 
 
 def probing() -> None:
-    cost = probing_cost()
-    console.print("\n[bold]All five probes[/bold] in every third round, MLP 1024; relative to the same round without")
-    console.print(f"  probed rounds {cost.probed_rounds:.2f}, other rounds {cost.other_rounds:.3f}")
+    console.print("\n[bold]Probes[/bold] in every third round, MLP 1024; relative to the same round without")
+    identity = ("barrier", "matching_gap", "swap_cost")
+    for names in (tuple(name for name in PROBES if name not in identity), *((name,) for name in identity)):
+        cost = probing_cost(names=names)
+        title = " ".join(names) if len(names) == 1 else f"the other {len(names)}"
+        console.print(f"  {title:<52}probed rounds {cost.probed_rounds:.2f}, other rounds {cost.other_rounds:.3f}")
+
+
+def masks() -> None:
+    console.print("\n[bold]Entries that are not trained[/bold], MLP 1024: a step relative to one without")
+    for name, cost in {
+        "pan=w_asym, 8 weights per neuron": mask_cost("pan=w_asym"),
+        "model.head=frozen": mask_cost("model.head=frozen"),
+        "algorithm=fedpfn, 40% of the weights": mask_cost(frozen=0.4),
+        "none": mask_cost(),
+    }.items():
+        console.print(f"  {name:<52}{cost:7.3f}")
 
 
 def keeping() -> None:
@@ -115,7 +131,8 @@ def start() -> None:
 
 
 PARTS = {
-    part.__name__: part for part in (rounds, ranks, decoding, keeping, probing, sweeps, start, memory, many_clients)
+    part.__name__: part
+    for part in (rounds, ranks, decoding, keeping, probing, masks, sweeps, start, memory, many_clients)
 }
 
 selected = sys.argv[1:] or list(PARTS)

@@ -2,6 +2,7 @@
 
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fedpan_exp import config
@@ -25,14 +26,14 @@ def is_probed(round_idx: int) -> bool:
     return round_idx % EVERY == 0
 
 
-def probing_cost(*overrides: str, probed_rounds: int = 4) -> ProbingCost:
-    """Use all probes in every third round; the rounds of a run with probes and one without alternate."""
+def probing_cost(*overrides: str, names: Sequence[str] = tuple(PROBES), probed_rounds: int = 4) -> ProbingCost:
+    """Use these probes in every third round; the rounds of a run with probes and one without alternate."""
     H = EVERY * probed_rounds
     setting = config.experiment(*overrides, f"fl_scene.H={H}", "fabric.accelerator=cpu", "ranks=1")
     ratios: dict[bool, list[float]] = {True: [], False: []}
     with quietly():
         plain, probed = set_up(setting), set_up(setting)
-    probes = make_probes(list(PROBES), probed.trainer, probed.clients, probed.test)
+    probes = make_probes(names, probed.trainer, probed.clients, probed.test)
     plain_run = federate(make_task(setting, plain))
     probed_run = federate(replace(make_task(setting, probed), snapshot_at=is_probed))
     for round_idx in range(1, H + 1):

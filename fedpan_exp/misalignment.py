@@ -1,27 +1,22 @@
 """python -m fedpan_exp.misalignment: express the accuracy loss of non-i.i.d. runs as misplaced neurons."""
 
 import argparse
-from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf, isnan
 from pathlib import Path
-from statistics import fmean
-from typing import Any
 
-import numpy as np
+import pandas as pd
 from rich.table import Table
 
 from fedpan_exp.alignment.misalignment import Reading, misplaced_ratio, read
-from fedpan_exp.report.figure_result import grid
-from fedpan_exp.report.statistics import SeedStats
+from fedpan_exp.report.figure import panels
+from fedpan_exp.report.frame import VALUE, column, key, load
+from fedpan_exp.report.statistics import MeanStd, mean_std, measured
 from fedpan_exp.studies.shuffle_federate.figure import draw_cost
 from fedpan_exp.system.atomic_io import atomic_write
 from fedpan_exp.system.console import console, error_console
 from fedpan_exp.system.errors import UserError
 from fedpan_exp.system.rng import numpy_rng, rng
-from fedpan_exp.tracking.identity import run_id
-from fedpan_exp.tracking.runs import RunEntry, find_runs
 
 EXAMPLES = """\
 It needs study=shuffle_federate runs with several N_sf on nearly i.i.d. data, and study=federate runs that differ from
@@ -31,36 +26,33 @@ them only in alpha. A study=federate run with the alpha of the shuffled runs is 
   python -m fedpan_exp.misalignment runs
 """
 COLUMNS = ("setting", "alpha", "test accuracy", "equivalent misplaced neurons", "interval over seeds", "seeds")
-ACCURACY = "summary/last5_acc"
+ALPHA = "fl_scene.alpha"
 NEURONS, STEPS, REPEATS = 1024, 100, 20  # of the simulation; its result hardly depends on them
 RNG_NAME = "thermometer"  # the command's former name; another one would change the numbers
-
-BySeed = dict[int, float]
 
 
 @dataclass
 class Scale:
-    """Accuracies of runs that differ only in seed, alpha and shuffles."""
+    """Accuracies of runs that differ only in seed, alpha and shuffles; missing where there is no run."""
 
     title: str
     P_sf: float
     alpha: float  # of the shuffled runs, nearly i.i.d.
-    shuffled: dict[float, BySeed]  # by N_sf
-    others: dict[float, BySeed]  # unshuffled, by alpha
+    shuffled: pd.DataFrame  # [N_sf, seed]
+    others: pd.DataFrame  # [alpha, seed], unshuffled
 
     def misplaced(self) -> list[float]:
         """The fraction of misplaced neurons at each N_sf of the curve."""
         simulation = (NEURONS, STEPS, REPEATS)
-        return [misplaced_ratio(N_sf, self.P_sf, *simulation, rng(0, RNG_NAME)) for N_sf in self.shuffled]
+        return [misplaced_ratio(N_sf, self.P_sf, *simulation, rng(0, RNG_NAME)) for N_sf in self.shuffled.index]
 
     def seeds(self, alpha: float) -> list[int]:
         """Seeds for which there is a run with this alpha and one at every point of the curve."""
-        return sorted(set.intersection(*map(set, (*self.shuffled.values(), self.others[alpha]))))
+        return list(pd.concat([self.shuffled, self.others.loc[[alpha]]]).dropna(axis="columns").columns)
 
     def read(self, misplaced: list[float], alpha: float) -> Reading:
         seeds = self.seeds(alpha)
-        curve = np.array([[each[seed] for seed in seeds] for each in self.shuffled.values()])
-        accuracy = np.array([self.others[alpha][seed] for seed in seeds])
+        curve, accuracy = self.shuffled[seeds].to_numpy(), self.others.loc[alpha, seeds].to_numpy()
         return read(misplaced, curve, accuracy, numpy_rng(0, RNG_NAME, repr(alpha)))
 
 
@@ -76,38 +68,25 @@ def main() -> None:
     )
     folder = Path(parser.parse_args().folder)
     try:
-        if not folder.is_dir():
-            raise UserError(f"there is no folder {folder}")
-        show(scales(find_runs([folder])), folder)
+        show(scales(load(folder)), folder)
     except UserError as error:
         error_console.print(f"fedpan_exp: {error}", markup=False)
         raise SystemExit(1) from None
 
 
-def scales(runs: Iterable[RunEntry]) -> list[Scale]:
-    """Group finished federated runs into scales; a scale needs a curve of at least two points."""
-    plain: dict[str, dict[float, BySeed]] = defaultdict(lambda: defaultdict(dict))
-    shuffled: dict[tuple[str, float, float], dict[float, BySeed]] = defaultdict(lambda: defaultdict(dict))
-    titles = {}
-    for run in runs:
-        settings, study = run.settings, run.settings.get("study", {})
-        is_federated = "fl_scene" not in run.status_file.get("irrelevant", ())
-        if run.status != "done" or not is_federated or ACCURACY not in run.summary:
-            continue
-        try:
-            kind, alpha, accuracy = _kind(settings), settings["fl_scene"]["alpha"], run.summary[ACCURACY]
-        except KeyError:  # a partition other than Dirichlet, or a run of an earlier version
-            continue
-        titles[kind] = _title(settings)
-        points = shuffled[kind, study["P_sf"], alpha] if study.get("N_sf") else plain[kind]
-        points[study.get("N_sf") or alpha][settings["seed"]] = accuracy
+def scales(runs: pd.DataFrame) -> list[Scale]:
+    """Group complete federated runs into scales; a scale needs a curve of at least two points."""
+    runs = measured(runs[[ALPHA in identity for identity in runs["identity"]]])
+    kinds = key(runs, "study", "seed", ALPHA, "probes", "probe_every")
+    is_shuffled = column(runs, "study.N_sf") > 0
+    fixed = column(runs, "study.P_sf"), column(runs, ALPHA)
     result = []
-    for (kind, P_sf, alpha), points in shuffled.items():
-        others = dict(sorted(plain[kind].items(), reverse=True))
-        unshuffled = others.pop(alpha, None)
-        curve = ({0.0: unshuffled} if unshuffled else {}) | dict(sorted(points.items()))
+    for (kind, P_sf, alpha), points in runs[is_shuffled].groupby([kinds, *fixed], sort=False):
+        plain = _by_seed(runs[~is_shuffled & (kinds == kind)], ALPHA).sort_index(ascending=False)
+        unshuffled = plain[plain.index == alpha].rename({alpha: 0.0})
+        curve = pd.concat([unshuffled, _by_seed(points, "study.N_sf")])
         if len(curve) > 1:
-            result.append(Scale(titles[kind], P_sf, alpha, curve, others))
+            result.append(Scale(_title(points.iloc[0]), P_sf, alpha, curve, plain[plain.index != alpha]))
     if not result:
         raise UserError(
             "no curve in these runs; run study=shuffle_federate with two values of N_sf, or with one and also "
@@ -120,13 +99,13 @@ def show(scales: list[Scale], folder: Path) -> None:
     rows: list[tuple[str, ...]] = []
     misplaced = [scale.misplaced() for scale in scales]
     for scale, fractions in zip(scales, misplaced, strict=True):
-        for alpha in scale.others:
+        for alpha, accuracies in scale.others.iterrows():
             seeds = scale.seeds(alpha)
             cells = ("no seed in common with the curve", "")
             if seeds:
                 reading = scale.read(fractions, alpha)
                 cells = _fraction(reading.ratio, fractions), _interval(reading, fractions)
-            rows.append((scale.title, f"{alpha:g}", f"{_mean(scale.others[alpha]):.2%}", *cells, str(len(seeds))))
+            rows.append((scale.title, f"{alpha:g}", f"{accuracies.mean():.2%}", *cells, str(len(seeds))))
     if console.is_terminal:
         table = Table(*COLUMNS, box=None, padding=(0, 2, 0, 0))
         for row in rows:
@@ -139,13 +118,10 @@ def show(scales: list[Scale], folder: Path) -> None:
 
 def draw(scales: list[Scale], misplaced: list[list[float]], path: Path) -> Path:
     """Accuracy against shuffles on i.i.d. data, non-i.i.d. runs as horizontal lines: the paper's sf-fl, bottom."""
-    figure, axes = grid(1, len(scales), 4.6, 4.2)
-    for panel, scale, fractions in zip(axes.flat, scales, misplaced, strict=True):
-        curve = {N_sf: SeedStats(tuple(each.values())) for N_sf, each in scale.shuffled.items()}
-        unshuffled = {scale.alpha: scale.shuffled[0.0]} if 0.0 in scale.shuffled else {}
-        levels = {alpha: SeedStats(tuple(each.values())) for alpha, each in (unshuffled | scale.others).items()}
-        draw_cost(panel, curve, levels)
-        panel.set_title(scale.title, fontsize=9)
+    figure, axes = panels([scale.title for scale in scales], size=(4.6, 4.2))
+    for panel, scale, fractions in zip(axes, scales, misplaced, strict=True):
+        curve, levels = _cells(scale.shuffled), _cells(scale.others)
+        draw_cost(panel, curve, ({scale.alpha: curve[0.0]} if 0.0 in curve else {}) | levels)
         above = panel.secondary_xaxis("top")
         labels = [f"{100 * fraction:.1f}" for fraction in fractions]
         above.set_xticks(list(curve), labels, fontsize=7, rotation=90)  # the first ones are close together
@@ -154,19 +130,18 @@ def draw(scales: list[Scale], misplaced: list[list[float]], path: Path) -> Path:
     return path
 
 
-def _mean(accuracies: BySeed) -> float:
-    return fmean(accuracies.values())
+def _by_seed(runs: pd.DataFrame, setting: str) -> pd.DataFrame:
+    """Accuracies [setting, seed]."""
+    return runs.pivot_table(VALUE, setting, "seed", aggfunc="last")
 
 
-def _kind(settings: dict[str, Any]) -> str:
-    """Equal for runs of one scale."""
-    return run_id({**settings, "probes": [], "probe_every": 0}, ("study", "seed", "fl_scene.alpha"))
+def _cells(accuracies: pd.DataFrame) -> dict[float, MeanStd]:
+    return {value: mean_std(by_seed.dropna()) for value, by_seed in accuracies.iterrows()}
 
 
-def _title(settings: dict[str, Any]) -> str:
-    pan = settings["pan"]
-    pans = "PANs off" if pan["mode"] == "off" or pan["A"] == 0 else f"PANs {pan['mode']} A={pan['A']:g}"
-    return f"{settings['dataset']['name']} {settings['model']['name']} {settings['algorithm']['name']}, {pans}"
+def _title(run: pd.Series) -> str:
+    pans = "PANs off" if run["pans"] == "off" else f"PANs {run['pan.mode']} A={run['pan.A']:g}"
+    return f"{run['dataset']} {run['model']} {run['algorithm']}, {pans}"
 
 
 def _fraction(fraction: float, misplaced: list[float]) -> str:

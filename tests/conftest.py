@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from fedpan_exp import cli, config
-from fedpan_exp.algorithms import FedAvg
+from fedpan_exp.algorithms import ALGORITHMS, FedAvg
 from fedpan_exp.data import Clients, ImageTensors, ImageTransform
 from fedpan_exp.federation import ClientStates, FederatedTask, Round, Scene, federate, make_executor
-from fedpan_exp.models import Network, authors_init
+from fedpan_exp.models import Network, initialise
 from fedpan_exp.studies import load_studies
 from fedpan_exp.system.rng import rng
 from fedpan_exp.training import Classifier, FabricSettings, LocalTrainer, Training
@@ -76,8 +76,14 @@ def run_rounds(
     **changes: Any,
 ) -> Generator[Round]:
     """Run a federated task; `changes` are further fields of FederatedTask."""
-    task = FederatedTask(algorithm, trainer, clients, scene, **{"seed": 0, **changes})
+    defaults = {"seed": 0, "unlabelled": random_images(20, clients.images.x.shape[1:], seed=9).x}
+    task = FederatedTask(algorithm, trainer, clients, scene, **{**defaults, **changes})
     return federate(task, make_executor(task, ranks, states))
+
+
+def make_algorithm(name: str, **settings: Any) -> FedAvg:
+    """An algorithm by name, with few steps where it trains on the server."""
+    return ALGORITHMS[name](**({"steps": 3} if name == "feddf" else {}), **settings)
 
 
 PLAIN_PIXELS = ImageTransform([0.0], [1.0])
@@ -99,6 +105,6 @@ def clients_of(images: ImageTensors, sizes: list[int], local_test: float = 0.0, 
 
 
 def trainer_of(net: Network, training: Training | None = None) -> LocalTrainer:
-    authors_init(net, rng(0, "weights"))
+    initialise(net, rng(0, "weights"))
     module = Classifier(net, training or Training(warmup="none"))
     return LocalTrainer(FabricSettings(accelerator="cpu").make(), module, PLAIN_PIXELS)

@@ -11,7 +11,9 @@ from fedpan_exp.system.rng import rng
 NORMS = ("none", "bn", "gn1", "gn8")
 NETWORKS = [
     ("mlp", None),
+    ("mlp model.groups=4", None),
     *((f"vgg{depth}", norm) for depth in (8, 9, 11, 13, 16, 19) for norm in NORMS),
+    *(("vgg9 model.groups=4", norm) for norm in ("none", "bn", "gn8")),
     *(("resnet20", norm) for norm in NORMS),
 ]
 
@@ -19,7 +21,7 @@ NETWORKS = [
 def network(model: str, norm: str | None, *overrides: str) -> Network:
     """In double precision and eval mode, with biases and norm layers that differ between neurons."""
     norms = [f"model.norm={norm}"] if norm else []
-    net = experiment("dataset=cifar10", f"model={model}", *norms, *overrides).network().double().eval()
+    net = experiment("dataset=cifar10", *f"model={model}".split(), *norms, *overrides).network().double().eval()
     g = rng(0, "a trained look")
     for name, tensor in net.state_dict().items():
         if tensor.dim() == 1:
@@ -31,8 +33,8 @@ def network(model: str, norm: str | None, *overrides: str) -> Network:
 @cache
 def narrow(model: str) -> tuple[str, ...]:
     """Overrides that reduce the width to about an eighth and keep the depth, for slow tests."""
-    settings = experiment("dataset=cifar10", f"model={model}").model
-    if model == "mlp":
+    settings = experiment("dataset=cifar10", *f"model={model}".split()).model
+    if settings.name == "mlp":
         return ("model.width=64",)
     if model == "resnet20":
         return ("model.width=16",)

@@ -88,7 +88,7 @@ def training_lines(settings: dict[str, Any], rounds: int, generator: np.random.G
     noise = 0.01 * common.standard_normal(rounds)
     off = pan["mode"] == "off" or pan["A"] == 0
     level = 0.9 - 0.05 / (1 + scene["alpha"]) - 0.2 * settings["study"].get("N_sf", 0)
-    gain = 0.0 if off else GAINS[pan["mode"]] * (1 - 3 * (pan["A"] - 0.1) ** 2)
+    gain = 0.0 if off else GAINS.get(pan["mode"], 0.0) * (1 - 3 * (pan["A"] - 0.1) ** 2)
     round_indices = np.arange(1, rounds + 1)
     accuracy = (
         level * (1 - np.exp(-3 * round_indices / rounds)) + noise + gain + 0.003 * generator.standard_normal(rounds)

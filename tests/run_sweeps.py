@@ -72,7 +72,9 @@ SWEEPS: dict[str, list[Grid]] = {
     "compare_other": [
         grid(**VGG9, pan=PANS, seed=[0, 1, 2], **scene(K=[K], R=[R], alpha=[alpha], E=[E]))
         for K, R, alpha, E in ((16, 1.0, 0.5, 20), (20, 0.4, 1.0, 40))
-    ],
+    ]
+    + [grid(**VGG9, pan=OFF_ON[:1], algorithm=["fed2"], seed=[0, 1], **scene(K=[16], R=[1.0], alpha=[0.5], E=[20]))]
+    + [grid(**VGG9, pan=OFF_ON[:1], algorithm=["feddf"], seed=[0], **scene(K=[20], R=[0.4], alpha=[1.0], E=[40]))],
     "compare_more": [
         grid(**VGG9, pan=PANS, seed=[0, 1, 2], **scene(K=[16], R=[R], alpha=[alpha], E=[2]))
         for R, alpha in ((1.0, 0.1), (0.4, 0.5))
@@ -116,6 +118,16 @@ SWEEPS: dict[str, list[Grid]] = {
     "K": [grid(pan=OFF_ON, fl_scene__K=[20, 50, 100, 200])],
     "E": [grid(pan=OFF_ON, fl_scene__E=[1, 2, 5, 10, 20])],
     "A": [grid(pan=[*(("mul", A) for A in (0.0, *MUL)), *(("add", A) for A in ADD)])],
+    "controls": [
+        grid(pan=[*OFF_ON, ("add", 0.05)], model__init=["authors", "he"], seed=[0, 1]),
+        grid(pan=[("bias_init", 0.05), ("rates", 0.1)], model__init=["authors"], seed=[0, 1]),
+        grid(pan=[("mul", 0.1)], model__init=["authors"], pan__order=["shuffled"], seed=[0, 1]),
+    ],
+    "absorb": [
+        grid(pan=[*OFF_ON, ("add", 0.05), ("slope", 0.1)], seed=[0, 1]),
+        grid(pan=[("off", 0.0)], algorithm=["fedpfn"], seed=[0, 1]),
+        grid(pan=[("off", 0.0)], model__head=["etf"], seed=[0, 1]),
+    ],
     "T": [grid(pan=[("off", 0.0)]), grid(pan=[("add", 0.05), ("mul", 0.1)], pan__T=PERIODS)],
 }  # fmt: skip
 

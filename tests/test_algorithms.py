@@ -224,10 +224,11 @@ def test_scaffold_sends_twice_as_much_as_fedavg():
 
 
 @pytest.mark.parametrize("model", ["mlp", "vgg9", "resnet20 model.width=8"])
-@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+@pytest.mark.parametrize("name", sorted({*ALGORITHMS} - {"fed2", "feddf", "fedma"}))  # which have tests of their own
 def test_every_algorithm_works_with_every_model_family(name, model, command):
+    pan = "off" if name == "matched" else "add"
     result = command(
-        f"algorithm={name}", "scale=smoke", *f"model={model}".split(), "fl_scene.local_test=0.2", "pan=add"
+        f"algorithm={name}", "scale=smoke", *f"model={model}".split(), "fl_scene.local_test=0.2", f"pan={pan}"
     )
     assert result.code == 0, result.err
 

@@ -56,6 +56,8 @@ def resume_and_compare(command: Callable[..., CommandResult], *overrides: str) -
         ("algorithm=fedopt", "algorithm.server_optimizer=adam"),
         ("algorithm=fedopt", "algorithm.server_optimizer=yogi"),
         ("model=resnet20", "model.norm=bn", "model.width=4"),
+        ("algorithm=feddf", "fl_scene.reserve=0.1", "algorithm.steps=5"),
+        ("algorithm=fed2", "model.width=30", "model.groups=10"),
         ("training.warmup=rounds", "eval_every=5", "fl_scene.local_test=0.2"),
     ],
     ids=" ".join,

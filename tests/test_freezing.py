@@ -33,7 +33,8 @@ def mask_of(net: FlatNet) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("training", [{}, {"fast": False}, {"clip": 0.5}, {"momentum": 0.0}], ids=str)
-@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+# feddf trains the server, too; the others move neurons
+@pytest.mark.parametrize("name", sorted({*ALGORITHMS} - {"feddf", "fedma", "matched"}))
 def test_frozen_entries_never_change(name, training, monkeypatch):
     monkeypatch.setattr(fast_sgd, "MIN_FUSED_WEIGHTS", 1)
     trainer = trainer_of(MLP(16, 8, 2, 3, Pan()), Training(warmup="none", weight_decay=0.01, **training))
@@ -50,7 +51,7 @@ def test_a_layer_frozen_after_it_was_trained_does_not_move_by_its_old_momentum(m
     monkeypatch.setattr(fast_sgd, "MIN_FUSED_WEIGHTS", 1)
     trainer = trainer_of(MLP(16, 8, 2, 3, Pan()))
     batches = list(clients_of(random_images(16), [16]).batches(0, 1, E=1, B=8))
-    fit = {"loss": lambda x, y: classification_loss(trainer.net(x), y), "adjust_gradient": lambda: None}
+    fit = {"loss": lambda x, y: classification_loss(trainer.net(x), y)}
     trainer.fit(batches, 1, **fit)
     mask, before = mask_of(trainer.net), trainer.net.weights.clone()
     with trainer.net.freezing(mask):

@@ -127,6 +127,24 @@ def test_an_interrupted_run_resumes_with_the_interrupted_network(command, monkey
     assert (run / "metrics.jsonl").read_text() == (whole / "metrics.jsonl").read_text()
 
 
+def test_pfnm_fuses_several_networks_better_than_their_mean(command):
+    overrides = ("study.by=pfnm", "study.parts=4", "study.epochs=15", "pan=off", "model.depth=1")
+    ran = command(*FUSE, *overrides)
+    assert ran.code == 0, ran.err
+    summary = json.loads((ran.runs[0] / "summary.json").read_text())
+    assert summary["summary/pfnm_acc"] > summary["summary/avg_acc"] + 0.05
+    assert summary["summary/single_acc"] > 0.7
+
+
+def test_the_mean_of_several_networks_is_interpolated(command):
+    overrides = ("study.parts=3", "study.by=weights", "study.epochs=8", "study.mu=[0,1]")
+    ran = command(*FUSE, *overrides)
+    assert ran.code == 0, ran.err
+    first, last = (json.loads(line) for line in (ran.runs[0] / "metrics.jsonl").read_text().splitlines())
+    assert first["avg_acc"] == first["ot_acc"]
+    assert last["avg_acc"] != last["ot_acc"]
+
+
 def test_more_samples_than_images_are_rejected(command):
     ran = command(*FUSE, "study.samples=1438")
     assert ran.code == 1
@@ -138,7 +156,13 @@ def test_more_samples_than_images_are_rejected(command):
     ("override", "message"),
     [
         ("study.mu=[0,2]", "study.mu must be values in [0, 1], got [0.0, 2.0]"),
-        ("study.by=weight", "study.by must be activations or weights, got weight; did you mean weights?"),
+        ("study.by=weight", "study.by must be activations, weights or pfnm, got weight; did you mean weights?"),
+        ("study.parts=1", "study.parts must be at least 2, got 1"),
+        ("study.by=pfnm", "pan must be off for study.by=pfnm, which moves neurons to other positions, got mul with A="),
+        (
+            "study.by=pfnm dataset=cifar10 model=vgg9 pan=off",
+            "model must be mlp with a hidden layer for study.by=pfnm, got vgg9",
+        ),
         ("study.transport=soft", "study.transport must be hard or entropic, got soft"),
         ("study.positions=min", "study.positions must be all or max, got min"),
         ("study.epsilon=0", "study.epsilon must be above 0, got 0.0"),
@@ -148,7 +172,7 @@ def test_more_samples_than_images_are_rejected(command):
 )
 def test_invalid_settings_are_rejected(override, message):
     with pytest.raises(ConfigError) as error:
-        experiment("study=fusion", override)
+        experiment("study=fusion", *override.split())
     assert str(error.value).startswith(message)
 
 

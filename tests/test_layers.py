@@ -25,6 +25,7 @@ ALLOWED = {
     "figures": {"system", "tracking", "report"},  # studies/*/figure.py, and what they import of studies/
     "sweeping": {
         *("system", "models", "data", "training", "algorithms", "federation", "tracking", "config", "studies"),
+        "report",
     },
     "cli": {"system", "federation", "tracking", "plugins", "config", "studies", "report", "sweeping"},
     "api": {"system", "federation", "tracking", "config", "studies", "report"},

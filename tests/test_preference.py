@@ -1,10 +1,18 @@
 """Preference vectors, against results by hand."""
 
+import re
+
 import pytest
 import torch
 
 from conftest import random_images, trainer_of
-from fedpan_exp.alignment.preference import contributions, preferred_class, same_class_ratio
+from fedpan_exp.alignment.preference import (
+    contributions,
+    layers_to_share,
+    preference_spread,
+    preferred_class,
+    same_class_ratio,
+)
 from fedpan_exp.data import ImageTensors
 from fedpan_exp.models import Pan
 from fedpan_exp.models.mlp import MLP
@@ -62,3 +70,15 @@ def test_fraction_of_neurons_with_the_same_class():
     b = torch.tensor([[0.5, 0.1], [1.0, 0.0], [0.0, 0.0], [1.0, 0.0]])
     assert preferred_class(a).tolist() == [0, 1, -1, -1]
     assert same_class_ratio(a, b) == 0.5  # the first, and the one that is inactive in both
+
+
+def test_the_spread_is_0_for_neurons_that_prefer_the_same_and_largest_for_one_class_each():
+    assert preference_spread(torch.tensor([[1.0, 2.0], [2.0, 4.0], [0.0, 0.0]])) == pytest.approx(0.0, abs=1e-6)
+    assert preference_spread(torch.tensor([[5.0, 0.0], [0.0, 0.1]])) == pytest.approx(0.5**0.5)
+    assert preference_spread(torch.zeros(3, 2)) == 0.0
+    assert layers_to_share({"conv1": 0.1, "conv2": 0.15, "conv3": 0.5, "fc1": 0.6}) == ["conv1", "conv2"]
+
+
+def test_the_study_recommends_a_depth_for_fed2(command):
+    result = command("study=preference", "scale=smoke", "model.width=16", "fl_scene.H=1", "fl_scene.E=1", "study.E=1")
+    assert re.search(r"class preferences: fc1 0.\d\d fc2 .*: model.shared_layers=[12] for algorithm=fed2", result.out)

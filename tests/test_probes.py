@@ -90,8 +90,8 @@ def test_the_preference_study_writes_the_vectors_of_both_models(command):
 @pytest.mark.parametrize(
     ("overrides", "line"),
     [
-        (["probes=[divergance]"], "probes must be divergence, gradient_variance, cosine, matching or preference, got "
-         "divergance; did you mean divergence?"),
+        (["probes=[divergance]"], "probes must be divergence, gradient_variance, cosine, matching, preference, "
+         "barrier, matching_gap or swap_cost, got divergance; did you mean divergence?"),
         (["probe_every=-1"], "probe_every must be at least 0, got -1"),
         (["study=matching", "study.samples=100", "study.layers=[fc9]"],
          "study.layers must be fc1, fc2, fc3 or head, got fc9; did you mean fc3?"),

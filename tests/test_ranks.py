@@ -17,7 +17,7 @@ import torch
 from processes import child, ended, has_ended, run_folder, wait_for
 from safetensors.torch import load_file
 
-from conftest import clients_of, experiment, random_images, run_rounds, trainer_of
+from conftest import clients_of, experiment, make_algorithm, random_images, run_rounds, trainer_of
 from fedpan_exp.algorithms import ALGORITHMS, ClientContext, CohortUpdate, FedAvg, ServerState
 from fedpan_exp.data import ImageTensors
 from fedpan_exp.federation import ClientStates, Round, Scene, WorkerDied, count_ranks
@@ -78,11 +78,11 @@ def run_all(*args, **kwargs) -> tuple[list[dict[str, float]], ServerState]:
     return records, round_.server
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", sorted(ALGORITHMS.keys() - {"fedma"}))  # it has its own test, on a network it accepts
 def test_one_two_and_three_ranks_give_the_same_numbers(name):
-    expected, server = run_all(1, ALGORITHMS[name]())
+    expected, server = run_all(1, make_algorithm(name))
     for ranks in (2, 3):
-        records, parallel = run_all(ranks, ALGORITHMS[name]())
+        records, parallel = run_all(ranks, make_algorithm(name))
         assert torch.equal(parallel.weights, server.weights)
         assert torch.equal(parallel.buffers, server.buffers)
         for one, other in zip(expected, records, strict=True):

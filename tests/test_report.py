@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import numpy as np
+import pandas
 import pytest
 from markupsafe import escape
 from matplotlib.figure import Figure
@@ -24,8 +25,8 @@ from fedpan_exp.report import frame, load, tables
 from fedpan_exp.report.build import Report
 from fedpan_exp.report.claims import Claim
 from fedpan_exp.report.collect import draw_run, paper_figures
+from fedpan_exp.report.statistics import MeanStd
 from fedpan_exp.report.sweeps import Sweep, read_sweeps
-from fedpan_exp.report.tables import MeanStd
 
 # Figures and tables of the paper by their labels, underscores for hyphens, and the five grids.
 PAPER = """
@@ -33,7 +34,7 @@ sf_prob sf_func sf_func_mnist sf_func_cifar sf_test sf_fl wdiv wdiv_mnist_20 wdi
 assign_mlp_fc3 prefer prefer_vgg_conv5 prefer_vgg_conv4 prefer_mlp_fc4 prefer_mlp_fc3 compare_noniid
 compare_noniid_supp compare_other compare_more compare_alpha compare_alpha_cifar10 compare_alpha_cifar100
 compare_scenes compare_scenes_scaffold compare_hyper hyper_cifar10 hyper_cifar100 cent_acc cent ot compare_gn
-alpha K E A T
+alpha K E A T controls absorb
 """
 
 PAPER_FIGURES = paper_figures()
@@ -77,13 +78,24 @@ def test_every_figure_is_drawn_and_answers_the_claims(paper_figure, tmp_path):
     result = paper_figure.draw(sweep_in(tmp_path))
     assert is_drawn(result.figure)
     cells = result.table.to_numpy().flat
-    numbers = [value for value in cells if isinstance(value, MeanStd) and value.mean is not None]
+    numbers = [value for value in cells if isinstance(value, MeanStd) and not np.isnan(value.mean)]
     assert numbers
     assert all(np.isfinite(number.mean) for number in numbers)
-    answers = [claim.row(result.findings.get(claim.key)) for claim in paper_figure.claims]
+    answers = [claim.row(result.findings.get(claim.finding)) for claim in paper_figure.claims]
     # The synthetic cent_acc and compare_more have all rows of the paper, so every claim has a number.
     assert answers, "every figure has a claim of the paper"
     assert [quantity for quantity, _, ours, _ in answers if ours in ("not measured", "–")] == []
+
+
+def test_other_algorithms_have_columns_of_their_own_next_to_the_papers(tmp_path):
+    make_sweep(tmp_path, "compare_other")
+    (figure,) = (figure for figure in PAPER_FIGURES if figure.name == "compare_other")
+    result = figure.draw(sweep_in(tmp_path))
+    first, second = result.table.to_dict("records")
+    assert (first["Fed², paper"], second["FedDF, paper"]) == (88.29, 80.36)
+    assert (first["Fed², ours (%)"].n, first["FedDF, ours (%)"].n, second["FedDF, ours (%)"].n) == (2, 0, 1)
+    assert (first["PANs off (%)"].n, first["on - off (points)"].n) == (3, 3)  # of FedAvg alone
+    assert "89.10 with E=20" in result.footnotes[0]
 
 
 @pytest.mark.parametrize(
@@ -161,7 +173,8 @@ def test_without_sweeps_the_page_shows_the_runs(tmp_path):
     data = data_of(tmp_path / "report" / "index.html")
     page = body_of(tmp_path / "report" / "index.html")
     assert (len(data["runs"]), page.count("<article"), page.count('title="missing"')) == (2, 0, len(PAPER_FIGURES))
-    assert len(re.findall("<tr [^>]*data-pan=", page)) == 1
+    paired = page[page.index('id="paired"') : page.index('id="heat"')]
+    assert len(re.findall("<tr [^>]*data-pan=", paired)) == 1
     curve = json.loads(gzip.decompress(b64decode(data["runs"][0]["curve"])))
     assert sum(curve["bytes"]) == 8 * 2e7
     assert curve["round"] == [1] * 8
@@ -217,8 +230,8 @@ def test_users_as_clients_are_no_difference(tmp_path):
 def test_a_claim_is_compared_with_our_number():
     ours = MeanStd(85.5, 0.2, 3)
     assert Claim("x", 86.83, "x").row(ours) == ("x", "86.83", "85.50 ± 0.20", "-1.33")
-    assert Claim("x", (1.0, 2.0), "x").row(MeanStd(1.5))[3] == "within"
-    assert Claim("x", (1.0, 2.0), "x").row(MeanStd(0.25))[3] == "-0.75"
+    assert Claim("x", [1.0, 2.0], "x").row(MeanStd(1.5))[3] == "within"
+    assert Claim("x", [1.0, 2.0], "x").row(MeanStd(0.25))[3] == "-0.75"
     assert Claim("x", 86.83, "x").row(None)[2:] == ("not measured", "")
 
 
@@ -264,8 +277,8 @@ def test_damaged_folders_give_warnings(tmp_path):
     warnings = re.findall('<p class="warning[^>]*>(.*?)</p>', page)
     assert warnings[0].startswith("The runs were made by 3 versions of the package: ")  # one of them unknown
     assert "broken-smoke.json cannot be read as a sweep" in warnings[1]
-    assert warnings[2].startswith("2 of 4 runs are incomplete and left out")
-    assert warnings[3] == "1 run of the sweep is missing"
+    assert warnings[2] == "incomplete and left out: 2 of 4 runs (1 unreadable, 1 damaged)"
+    assert warnings[3] == "runs of the sweep that are missing: 1"
     assert warnings[4].startswith("made by 2 versions of the package")
 
 
@@ -364,8 +377,8 @@ def test_watching_ends_with_ctrl_c(tmp_path, monkeypatch, capsys):
 
 
 def test_tables_in_three_formats():
-    rows = [["R_kept & <i>", MeanStd(1.23456, 0.5, 3)], ["50%", MeanStd(None, n=0)]]
-    table = tables.table(["a|b", "x (%)"], rows)
+    rows = [["R_kept & <i>", MeanStd(1.23456, 0.5, 3)], ["50%", MeanStd(n=0)]]
+    table = pandas.DataFrame(rows, columns=["a|b", "x (%)"])
     assert tables.markdown(table).splitlines() == [
         "| a\\|b            | x (%)       |",
         "|:----------------|:------------|",

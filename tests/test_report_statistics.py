@@ -12,8 +12,9 @@ import yaml
 from run_folders import make_listing, make_run
 
 from fedpan_exp.report.build import Report
+from fedpan_exp.report.comparison import paired_table
 from fedpan_exp.report.frame import VALUE, load
-from fedpan_exp.report.statistics import Paired, best_pan, cost_to_target, paired, seed_stats
+from fedpan_exp.report.statistics import best_pan, cost_to_target, interval, pair_gains, seed_stats
 
 
 def tidy(runs: Path) -> pandas.DataFrame:
@@ -77,32 +78,41 @@ def test_the_tables_agree_with_pandas(tmp_path):
 def test_the_interval_has_its_stated_coverage(n):
     """Normal differences with a known mean; three pairs give 75%, six and more 95%."""
     generator = np.random.default_rng(n)
-    level = Paired((0.0,) * n).level
     trials = 800
-    intervals = [Paired(tuple(generator.normal(0.7, 1.0, n))).interval for _ in range(trials)]
-    covered = np.mean([low <= 0.7 <= high for low, high in intervals])
+    intervals = [interval(generator.normal(0.7, 1.0, n)) for _ in range(trials)]
+    covered = np.mean([low <= 0.7 <= high for low, high, _ in intervals])
+    level = 1 - 2 ** (1 - n) if n < 6 else 0.95
+    assert {stated for _, _, stated in intervals} == {level}
     assert abs(covered - level) < 3 * np.sqrt(level * (1 - level) / trials) + 0.01
 
 
 def test_intervals_of_few_pairs():
-    assert Paired((0.1,)).interval is None
-    assert Paired((0.1, 0.2)).interval is None
-    assert Paired((0.1, 0.2, 0.3)).level == 0.75
-    assert Paired((0.1, 0.2, 0.3)).interval == (0.1, 0.3)
-    assert Paired((0.1,) * 6).level == 0.95
-    assert Paired((1.0, -1.0, 0.0, 1.0)).wins == 0.625  # two wins and half a tie of four
+    assert interval([0.1]) is None
+    assert interval([0.1, 0.2]) is None
+    assert interval([0.1, 0.2, 0.3]) == (0.1, 0.3, 0.75)
+    assert interval([0.1] * 6)[2] == 0.95
+
+
+def test_a_tie_is_half_a_win(tmp_path):
+    for seed, (off, on) in enumerate(((0.5, 0.75), (0.75, 0.5), (0.5, 0.5), (0.5, 1.0))):
+        for pan, accuracy in ((("off", 0.0), off), (("mul", 0.1), on)):
+            folder = make_run(tmp_path, pan=pan, seed=seed)
+            (folder / "summary.json").write_text(json.dumps({"summary/last5_acc": accuracy}))
+    (row,) = paired_table(load(tmp_path)).to_dict("records")
+    assert (row["win rate"], row["pairs"]) == (f"{0.625:.0%}", 4)  # two wins and half a tie of four
 
 
 def test_one_seed_has_no_deviation_and_mixed_settings_have_no_mean(tmp_path):
     make_run(tmp_path, seed=0)
     one = load(tmp_path)
     cell = seed_stats(one)
-    assert (cell.n, cell.deviation) == (1, None)
-    assert cell.mean == one[VALUE].item()
+    assert cell.n == 1
+    assert np.isnan(cell.deviation)
+    assert cell.mean == pytest.approx(100 * one[VALUE].item())
     make_run(tmp_path, seed=1, fl_scene__H=16)
     mixed = seed_stats(load(tmp_path))
-    assert mixed.mixed == ("fl_scene.H",)
-    assert mixed.mean is None
+    assert mixed.remark == "runs differ in fl_scene.H"
+    assert np.isnan(mixed.mean)
 
 
 def test_incomplete_runs_are_counted_and_left_out(tmp_path):
@@ -125,8 +135,8 @@ def test_incomplete_runs_are_counted_and_left_out(tmp_path):
         "interrupted",
     ]
     cell = seed_stats(runs)
-    assert cell.values == (runs.loc[complete.name, VALUE],)
-    assert cell.left_out == 4
+    assert (cell.mean, cell.n) == (pytest.approx(100 * runs.loc[complete.name, VALUE]), 1)
+    assert cell.remark == "4 left out"
 
 
 def test_a_run_in_two_folders_counts_once_and_a_complete_copy_wins(tmp_path):
@@ -144,7 +154,8 @@ def test_pairs_differ_only_in_the_pan(tmp_path):
         make_run(tmp_path, pan=("mul", 0.1), seed=seed, fl_scene__alpha=alpha) for seed, alpha in ((0, 0.1), (1, 1.0))
     ]
     runs = load(tmp_path)
-    assert paired(runs).differences == (runs.loc[on[0].name, VALUE] - runs.loc[off[0].name, VALUE],)
+    difference = runs.loc[on[0].name, VALUE] - runs.loc[off[0].name, VALUE]
+    assert pair_gains(runs).dropna().to_dict() == {on[0].name: difference}
 
 
 def test_the_best_pan_is_selected_over_the_seeds_that_all_share(tmp_path):
@@ -160,12 +171,12 @@ def test_the_best_pan_is_selected_over_the_seeds_that_all_share(tmp_path):
     runs = load(tmp_path)
     best = best_pan(runs)
     assert best.pan == "PAN∘ 0.1"
-    assert best.on.mean == pytest.approx(0.675)
-    assert best.off.mean == pytest.approx(0.55)
-    assert best.gain.differences == pytest.approx((0.1, 0.15))
-    assert (best.on.left_out, best.off.left_out) == (0, 0)
+    assert best.on.mean == pytest.approx(67.5)
+    assert best.off.mean == pytest.approx(55)
+    assert list(best.gains) == pytest.approx([0.1, 0.15])
+    assert (best.on.remark, best.off.remark) == ("", "")
     alone = best_pan(runs[runs["pan"] != "PAN∘ 0.1"])
-    assert (alone.pan, alone.on.n, alone.on.left_out) == ("PAN+ 0.05", 2, 1)
+    assert (alone.pan, alone.on.n, alone.on.remark) == ("PAN+ 0.05", 2, "1 left out")
 
 
 def test_the_cost_of_a_target_is_summed_over_rounds(tmp_path):
@@ -173,11 +184,11 @@ def test_the_cost_of_a_target_is_summed_over_rounds(tmp_path):
     record = pandas.read_json(folder / "metrics.jsonl", lines=True)
     target = record["global/test_acc"].iloc[4] - 1e-9  # pandas rounds
     first = int((record["global/test_acc"] >= target).idxmax())
-    cost = cost_to_target(load(tmp_path).loc[folder.name], target)
-    assert cost.rounds == record["round"].iloc[first]
-    assert cost.bytes == record[["comm/up_bytes", "comm/down_bytes"]].iloc[: first + 1].sum().sum()
-    assert cost.seconds == pytest.approx(record["time/round_s"].iloc[: first + 1].sum())
-    assert cost_to_target(load(tmp_path).loc[folder.name], 1.0) is None
+    cost = cost_to_target(folder, target)
+    assert cost["rounds"] == record["round"].iloc[first]
+    assert 1e6 * cost["MB sent"] == record[["comm/up_bytes", "comm/down_bytes"]].iloc[: first + 1].sum().sum()
+    assert cost["seconds"] == pytest.approx(record["time/round_s"].iloc[: first + 1].sum())
+    assert cost_to_target(folder, 1.0) is None
 
 
 def test_the_table_of_runs_has_settings_and_numbers(tmp_path):

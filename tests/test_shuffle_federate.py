@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from conftest import PLAIN_PIXELS, clients_of, random_images, run_rounds, trainer_of
+from conftest import PLAIN_PIXELS, clients_of, make_algorithm, random_images, run_rounds, trainer_of
 from fedpan_exp.algorithms import ALGORITHMS
 from fedpan_exp.alignment.permutation_spec import permute
 from fedpan_exp.alignment.shuffle import sample_permutations
@@ -24,7 +24,7 @@ SCENE = Scene(K=2, R=1.0, E=2, H=2, B=8)
 
 
 def train(trainer, batches):
-    trainer.fit(batches, 1, loss=lambda x, y: F.cross_entropy(trainer.net(x), y), adjust_gradient=lambda: None)
+    trainer.fit(batches, 1, loss=lambda x, y: F.cross_entropy(trainer.net(x), y))
 
 
 def shuffle_before_step(trainer, batches, at):
@@ -68,11 +68,11 @@ def rounds(algorithm, N_sf, P_sf=0.5, ranks=1):
     clients, trainer = clients_of(random_images(60), [20, 40]), trainer_of(NETS["resnet"](OFF))
     if N_sf is not None:
         clients = ShufflingClients(clients, trainer, N_sf, P_sf)
-    *_, last = run_rounds(ALGORITHMS[algorithm](), trainer, clients, SCENE, ranks)
+    *_, last = run_rounds(make_algorithm(algorithm), trainer, clients, SCENE, ranks)
     return last.server.weights.clone()
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", sorted(ALGORITHMS.keys() - {"fedma", "matched"}))  # which undo shuffles
 def test_without_shuffles_it_equals_federate_bit_for_bit(algorithm):
     plain = rounds(algorithm, None)
     assert torch.equal(rounds(algorithm, 0.0), plain)

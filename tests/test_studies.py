@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from fedpan_exp import studies
+from fedpan_exp.report.collect import read_claims
 from fedpan_exp.studies import load_studies
 from fedpan_exp.system.errors import UserError
-from fedpan_exp.system.paths import CONF, PACKAGE, SWEEPS
+from fedpan_exp.system.paths import CLAIMS, CONF, PACKAGE, SWEEPS
 
 
 def python(*args: str, cwd: Path, package: Path = PACKAGE) -> subprocess.CompletedProcess[str]:
@@ -61,39 +62,36 @@ class Toy(Study):
         record.write_summary({"summary/roll": experiment.seed % self.sides})
 """,
     "fedpan_exp/studies/toy/figure.py": """
-from fedpan_exp.report.claims import Claim, PaperFigure
-from fedpan_exp.report.figure_result import FigureResult, grid
-from fedpan_exp.report.frame import records
-from fedpan_exp.report.style import save
-from fedpan_exp.report.tables import MeanStd, table
+import pandas as pd
+
+from fedpan_exp.report.figure import FigureResult, complete_runs, panels
+from fedpan_exp.report.statistics import mean_std
 
 
-def draw_run(folder):
-    if "roll" not in records(folder):
-        return None
-    figure, axes = grid(1, 1)
-    axes[0, 0].plot(records(folder)["roll"], "o")
-    return save(figure, folder, "toy")
+def draw(runs):
+    rolls = complete_runs(runs, "toy")["summary/roll"]
+    figure, (axes,) = panels(["rolls"])
+    axes.hist(rolls)
+    return FigureResult(figure, rolls.rename("roll").reset_index(), {"mean": mean_std(rolls, 1)})
 
 
-def draw(sweep):
-    figure, axes = grid(1, 1)
-    rolls = sweep.of("toy")["summary/roll"]
-    axes[0, 0].hist(rolls)
-    return FigureResult(figure, table(["run", "roll"], list(rolls.items())), {"mean": MeanStd(rolls.mean())})
-
-
-RUN_PLOTS = (draw_run,)
-PAPER_FIGURES = (PaperFigure("rolls", "Rolls", "Dice are fair.", draw, claims=(Claim("mean", 2.5, "mean"),)),)
+RUN_PLOTS = {"toy": draw}
 """,
     "conf/study/toy.yaml": "# Roll a die with the seed\ndefaults: [schema/toy]\nname: toy\nsides: 6\n",
+    "claims/toy.yaml": """
+rolls:
+  title: Rolls
+  statement: Dice are fair.
+  draw: toy.draw
+  claims: [{claim: mean, expected: 2.5, finding: mean}]
+""",
     "sweeps/rolls.yaml": "# Rolls of a die\ngrids:\n  - {study: toy, seed: '1,4'}\n",
 }
 
 
 def test_a_new_question_is_a_folder_its_yaml_and_its_sweep(tmp_path):
     root = tmp_path / "checkout"
-    for folder in (PACKAGE, CONF, SWEEPS):
+    for folder in (PACKAGE, CONF, SWEEPS, CLAIMS):
         shutil.copytree(folder, root / folder.name, ignore=shutil.ignore_patterns("__pycache__"))
     for name, text in TOY.items():
         (root / name).parent.mkdir(exist_ok=True)
@@ -107,4 +105,28 @@ def test_a_new_question_is_a_folder_its_yaml_and_its_sweep(tmp_path):
     assert built.returncode == 0, built.stderr
     (table,) = tmp_path.glob("report/tables/rolls-*.csv")
     assert sorted(line.rpartition(",")[2] for line in table.read_text().splitlines()[1:]) == ["1", "4"]
+    assert '<td class="short">2.50' in (tmp_path / "report" / "index.html").read_text()
     assert table.with_suffix("").name in {path.stem for path in tmp_path.glob("report/figures/*.png")}
+
+
+GOOD = "rolls:\n  title: Rolls\n  statement: Fair.\n  draw: kept_ratio.draw\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "mistake"),
+    [
+        ("rolls: [title", "while parsing a flow sequence"),
+        (GOOD.replace("title", "titel"), "_read_entry() missing 1 required positional argument: 'title'"),
+        (GOOD + "  setings: {}\n", "PaperFigure.__init__() got an unexpected keyword argument 'setings'"),
+        (GOOD.replace("ratio.draw", "ratio.paint"), "module 'fedpan_exp.studies.kept_ratio.figure' has no attribute"),
+        (GOOD + "  with: {layer: fc1}\n", "got an unexpected keyword argument 'layer'"),
+        (GOOD + "  claims: [{claim: mean}]\n", "Claim.__init__() missing 2 required positional arguments"),
+    ],
+)
+def test_a_mistake_in_a_file_of_claims_gets_one_line(text, mistake, tmp_path):
+    (tmp_path / "mine.yaml").write_text(text)
+    with pytest.raises(UserError) as caught:
+        list(read_claims(tmp_path / "mine.yaml"))
+    assert str(caught.value).startswith("mine.yaml must have valid claims, got a mistake")
+    assert mistake in str(caught.value)
+    assert "\n" not in str(caught.value)

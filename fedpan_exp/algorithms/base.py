@@ -31,7 +31,11 @@ class ClientContext:
     k: int = 0  # its index
     seed: int = 0  # of the run
     label_counts: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))  # its samples per class
+    round_idx: int = 0  # from 1
     accumulated_lr: float = 0.0  # sum of the effective step sizes: steps x lr for plain SGD, larger with momentum
+    # What it received and sends, where that is less than the whole payload and update.
+    down_bytes: int | None = None
+    up_bytes: int | None = None
     scratch: dict[str, Any] = field(default_factory=dict)  # what the hooks share during this round
 
 
@@ -52,7 +56,7 @@ class ServerContext:
 class FedAvg:
     """Average the local weights (McMahan et al., AISTATS 2017). Holds settings only; also the config schema."""
 
-    name: str = "fedavg"
+    name: str = "fedavg"  # the chosen option
     needs_models: ClassVar[bool] = False  # whether fuse() reads the local models, in update.models
 
     def check(self, experiment: Any) -> None:
@@ -63,7 +67,17 @@ class FedAvg:
         """Weight decay added to training.weight_decay."""
         return 0.0
 
-    def cohort_round(self, round_idx: int) -> int:
+    @property
+    def server_dataset(self) -> str | None:
+        """Another dataset, whose images the server uses unlabelled. None: those of fl_scene.reserve."""
+        return None
+
+    @property
+    def adjusts_gradient(self) -> bool:
+        """Whether the algorithm has an `adjust_gradient` of its own."""
+        return type(self).adjust_gradient is not FedAvg.adjust_gradient
+
+    def cohort_round(self, round_idx: int, net: FlatNet) -> int:
         """The round whose random draw selects the cohort: rounds with the same number train the same clients."""
         return round_idx
 
@@ -71,7 +85,7 @@ class FedAvg:
         """The local epochs of a round."""
         return E
 
-    def init_server(self, server: ServerState) -> None:
+    def init_server(self, server: ServerState, net: FlatNet) -> None:
         """Prepare `server.state` before the first round."""
 
     def payload(self, server: ServerState) -> list[Tensor]:

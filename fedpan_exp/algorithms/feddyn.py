@@ -27,7 +27,7 @@ class FedDyn(FedAvg):
         """The term alpha w of the gradient, applied by the optimizer as weight decay."""
         return self.alpha
 
-    def init_server(self, server: ServerState) -> None:
+    def init_server(self, server: ServerState, net: FlatNet) -> None:
         server.state["drift"] = torch.zeros_like(server.weights)  # -h / alpha
 
     def init_client(self, net: FlatNet, client: ClientContext) -> None:

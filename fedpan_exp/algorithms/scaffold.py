@@ -22,7 +22,7 @@ class Scaffold(FedAvg):
         require(self.server_lr > 0, "algorithm.server_lr", "above 0", self.server_lr)
         require_choice("algorithm.variant", self.variant, ("canonical", "authors"))
 
-    def init_server(self, server: ServerState) -> None:
+    def init_server(self, server: ServerState, net: FlatNet) -> None:
         server.state["control"] = torch.zeros_like(server.weights)
 
     def payload(self, server: ServerState) -> list[Tensor]:

@@ -4,7 +4,7 @@ Follows model fusion by optimal transport (Singh & Jaggi, NeurIPS 2020). With eq
 is an assignment (matching.py); entropic transport, for which POT is needed, distributes each neuron over several.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -18,6 +18,13 @@ STEPS = 1000
 def interpolate(a: Mapping[str, Tensor], b: Mapping[str, Tensor], mu: float) -> dict[str, Tensor]:
     """(1 - mu) a + mu b; integer tensors, which are counters, are taken from a."""
     return {name: a[name].lerp(b[name], mu) if a[name].is_floating_point() else a[name] for name in a}
+
+
+def average(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of networks; integer tensors, which are counters, are taken from the first."""
+    first = states[0]
+    stacks = {name: torch.stack([state[name] for state in states]) for name in first}
+    return {name: stacks[name].mean(0) if first[name].is_floating_point() else first[name] for name in first}
 
 
 def sinkhorn(costs: Tensor, epsilon: float, sections: int = 1) -> Tensor:

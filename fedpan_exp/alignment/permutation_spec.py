@@ -2,9 +2,10 @@
 
 When the neurons of a group are permuted, the spec tells which tensors change, along which axis. Each network builds its
 spec once; shuffling, matching and fusing all use it. The idea is from Git Re-Basin (Ainsworth et al., ICLR 2023),
-extended by blocks (flattened feature maps) and sections (GroupNorm).
+extended by blocks (flattened feature maps) and sections (GroupNorm, layers cut into groups).
 """
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -23,11 +24,12 @@ class PermutationSpec:
     def __init__(self) -> None:
         self.axes: dict[str, tuple[Axis | None, ...]] = {}
         self.sizes: dict[str, int] = {}  # neurons per group
+        self.spare: dict[str, int] = {}  # of these, the last ones, whose weights are zero at the start
         self.sections: dict[str, int] = {}  # number of equal consecutive sections, within which neurons may be permuted
 
-    def group(self, name: str, size: int) -> str:
-        self.sizes[name] = size
-        self.sections.setdefault(name, 1)
+    def group(self, name: str, size: int, sections: int = 1, spare: int = 0) -> str:
+        self.sizes[name], self.spare[name] = size, spare
+        self._divide(name, sections)
         return name
 
     def dense(self, name: str, inputs: str | None, outputs: str | None, block: int = 1) -> None:
@@ -42,7 +44,11 @@ class PermutationSpec:
             if tensor.dim() == 1:  # weight, bias and running statistics, but not BatchNorm's batch counter
                 self.axes[f"{name}.{part}"] = (Axis(group),)
         if isinstance(layer, nn.GroupNorm):
-            self.sections[group] = layer.num_groups
+            self._divide(group, layer.num_groups)
+
+    def _divide(self, group: str, sections: int) -> None:
+        """Keep neurons within these sections, in addition to the present ones."""
+        self.sections[group] = math.lcm(self.sections.get(group, 1), sections)
 
     def _weighted(self, name: str, outputs: str | None, rest: tuple[Axis | None, ...], bias: bool = True) -> None:
         self.axes[f"{name}.weight"] = (_axis(outputs), *rest)

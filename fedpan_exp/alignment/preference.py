@@ -1,5 +1,8 @@
 """Class preference of neurons: the preference vectors of Fed² (Yu et al., KDD 2021)."""
 
+from collections.abc import Mapping
+from itertools import pairwise
+
 import torch
 from torch import Tensor
 
@@ -22,3 +25,19 @@ def preferred_class(vectors: Tensor) -> Tensor:
 def same_class_ratio(a: Tensor, b: Tensor) -> float:
     """Fraction of neurons with the same preferred class; neurons inactive in both networks count as the same."""
     return torch.eq(preferred_class(a), preferred_class(b)).double().mean().item()
+
+
+def preference_spread(vectors: Tensor) -> float:
+    """How far the neurons of a layer differ in what they prefer: mean over j of |p_j - mean p|, Fed²'s total variation.
+
+    Vectors have length 1 here, because their scale depends on the width of the layer; inactive neurons are left out.
+    """
+    units = vectors[(vectors != 0).any(1)]
+    units = units / units.norm(dim=1, keepdim=True)
+    return (units - units.mean(0)).norm(dim=1).mean().item() if len(units) else 0.0
+
+
+def layers_to_share(spreads: Mapping[str, float]) -> list[str]:
+    """The layers before the largest rise of the spread, of at least two in their order: Fed² cuts the others."""
+    rises = [after - before for before, after in pairwise(spreads.values())]
+    return list(spreads)[: 1 + rises.index(max(rises))]

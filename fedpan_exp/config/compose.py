@@ -38,6 +38,7 @@ def register(studies: Mapping[str, type], overrides: Sequence[str] = ()) -> None
     OmegaConf.register_new_resolver("variant", VARIANTS.__getitem__, replace=True)
     OmegaConf.register_new_resolver("at_smoke", _at_smoke, replace=True)
     OmegaConf.register_new_resolver("product", operator.mul, replace=True)
+    OmegaConf.register_new_resolver("divisible", _divisible, replace=True)
     plugins.activate(plugins.in_overrides(overrides))
     store = ConfigStore.instance().store
     store(name="schema", node=Experiment)
@@ -137,6 +138,18 @@ def experiment(*overrides: str) -> Experiment:
 def _at_smoke(small: Any, usual: Any, *, _root_: DictConfig) -> Any:
     """${at_smoke:100,500} in a YAML file: 100 at scale=smoke, else 500. For settings that not every study has."""
     return small if _root_.scale == "smoke" else usual
+
+
+def _divisible(widths: Any, groups: int, first: int = 1) -> Any:
+    """${divisible:64 M 128,10,2} in a YAML file: 64 M 130, default widths rounded up for groups from layer 2 on."""
+    if isinstance(widths, int):
+        return widths + -widths % max(groups, 1)
+    tokens, layer = str(widths).split(), 0
+    for i, token in enumerate(tokens):
+        layer += token != "M"
+        if token != "M" and layer >= first:
+            tokens[i] = str(_divisible(int(token), groups))
+    return " ".join(tokens)
 
 
 def _reject_unknown(cfg: DictConfig, settings: Any, section: str = "") -> None:

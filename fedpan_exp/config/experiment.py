@@ -3,21 +3,40 @@
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from omegaconf import MISSING
 
 from fedpan_exp import plugins
 from fedpan_exp.algorithms import FedAvg
+from fedpan_exp.config.settle import Settle
 from fedpan_exp.data import DatasetSettings
 from fedpan_exp.federation import CheckpointSettings, Fork, Scene, check_ranks
-from fedpan_exp.models import ModelSettings, Network, Pan, encodings
+from fedpan_exp.models import (
+    ModelSettings,
+    Network,
+    Pan,
+    check_head,
+    check_pan,
+    compensate_rates,
+    encodings,
+    fix_head,
+    initialise,
+    set_pan_parameters,
+)
 from fedpan_exp.probes import PROBES
 from fedpan_exp.system.errors import require, require_choice
 from fedpan_exp.system.rng import rng
 from fedpan_exp.tracking.logger import LoggerSettings
 from fedpan_exp.training import FabricSettings, Training
+
+AUTO = "auto"  # the seed of a sweep that adds seeds until its comparisons are settled
+
+if TYPE_CHECKING:
+    Seed = int
+else:
+    Seed = int | str  # what a composed config may have: a sweep replaces auto by numbers
 
 
 @dataclass
@@ -32,13 +51,14 @@ class Experiment:
     fabric: FabricSettings = MISSING
     logger: LoggerSettings = MISSING
     checkpoint: CheckpointSettings = MISSING
-    seed: int = 0
+    settle: Settle = MISSING
+    seed: Seed = 0
     eval_every: float = 1  # rounds; below 1: a fraction of the H rounds
     target_acc: float = 0.8  # the summary says how many rounds and bytes it took to reach this
     probes: list[str] = field(default_factory=list)  # measurements on the clients of a round
     probe_every: int = 0  # rounds; 0: the last round only
-    fidelity: str = "paper"
-    scale: str = "paper"
+    fidelity: str = "paper"  # the chosen option of this group
+    scale: str = "paper"  # the chosen option of this group
     fork: str | None = None  # RUN@20: continue this run after this round
     plugins: list[str] = field(default_factory=list)  # Python files with algorithms, models, ... of the user's own
     ranks: str = "auto"  # processes that train the clients of a round
@@ -48,6 +68,8 @@ class Experiment:
     on_error: str = "continue"  # what a sweep does after a failed run
 
     def __post_init__(self) -> None:
+        rule = "a whole number (seed=auto needs a sweep)" if self.seed == AUTO else "a whole number"
+        require(isinstance(self.seed, int), "seed", rule, self.seed)
         require(0 < self.eval_every < math.inf, "eval_every", "above 0", self.eval_every)
         require(0 < self.target_acc <= 1, "target_acc", "in (0, 1]", self.target_acc)
         for probe in self.probes:
@@ -57,6 +79,8 @@ class Experiment:
         use_weights_only = all(probe in ("divergence", "cosine") for probe in self.probes)
         rule = "divergence or cosine where clients have encodings of their own (pan.per_client)"
         require(use_weights_only or self.pan.per_client == "shared", "probes", rule, self.probes)
+        fits = self.training.neuron_rates == "plain" or self.pan.mode == "mul"
+        require(fits, "training.neuron_rates", f"plain with pan={self.pan.mode}", self.training.neuron_rates)
         check_ranks(self.ranks)
         if fork := self.forked():
             model = {name: value for name, value in vars(self.model).items() if name not in ("lr", "authors_lr")}
@@ -64,15 +88,29 @@ class Experiment:
             fork.check(self.fl_scene.H, {"dataset": dataset, "model": model})
         require_choice("on_error", self.on_error, ("continue", "stop"))
 
-    def network(self) -> Network:
-        """Build the network with its initial weights, which depend on the seed but not on the algorithm or the PANs."""
+    def network(self, k: int = 0) -> Network:
+        """Build the network with its initial weights, which depend on the seed but not on the algorithm or the PANs.
+
+        `k`: which of several networks with independent initial weights.
+        """
         net = self.build(self.pan)
-        self.model.initialise(net, rng(self.seed, "weights"))
+        if self.training.decay_to == "random":  # as far from 0 as the initial weights
+            initialise(net, rng(self.seed, "decay point"))
+            net.decay_point = {name: p.detach().clone() for name, p in net.named_parameters()}
+        initialise(net, rng(self.seed, "weights", *([k] if k else [])))
+        fix_head(net, self.model.head, self.seed)
+        set_pan_parameters(net, self.pan, self.seed)
+        if self.training.neuron_rates == "compensated":
+            compensate_rates(net)
         return net
 
     def build(self, pan: Pan) -> Network:
         channels, height, width = self.dataset.shape
-        return self.model.build((channels, height, width), self.dataset.classes, pan)
+        net = self.model.build((channels, height, width), self.dataset.classes, pan)
+        net.init = self.model.init
+        check_head(net, self.model.head)
+        check_pan(net, pan)
+        return net
 
     def meta_network(self) -> Network:
         """Build the network on the meta device, without memory for its weights, to inspect its layers."""
@@ -82,7 +120,7 @@ class Experiment:
     @property
     def pans_off(self) -> bool:
         """Whether no encoding of the network has an effect: A=0, or a T that is neutral at every layer's width."""
-        if self.pan.is_off or {"model", "pan"} & set(self.study.irrelevant):
+        if self.pan.is_off or self.pan.fixes_weights or {"model", "pan"} & set(self.study.irrelevant):
             return self.pan.is_off
         return all(encoding.neutral for encoding in encodings(self.meta_network()))
 

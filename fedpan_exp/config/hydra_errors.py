@@ -45,7 +45,8 @@ def as_user_errors(overrides: Sequence[str]) -> Iterator[None]:
 def one_line(error: Exception, overrides: Sequence[str]) -> str:
     text = str(error)
     if text.startswith(NOTHING_CHOSEN):
-        return f"a group must have one of its options, got {listed([o for o in overrides if o.endswith('=null')])}"
+        no_options = [o for o in overrides if o.lower().endswith(("=null", "=true", "=false"))]
+        return f"a group must have one of its options, got {listed(no_options)}"
     missing = error.missing_cfg_file or "" if isinstance(error, MissingConfigException) else ""
     if missing in EXTRAS:
         return f"{missing} needs its package: pip install {EXTRAS[missing]}"

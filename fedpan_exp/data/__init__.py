@@ -1,7 +1,7 @@
 """Datasets as uint8 tensors, split over clients, served as mini-batches."""
 
 from fedpan_exp.data.clients import Batch, Clients
-from fedpan_exp.data.dataset import DatasetSettings
+from fedpan_exp.data.dataset import DATASETS, DatasetSettings, load_dataset
 from fedpan_exp.data.images import DatasetSplits, ImageTensors
 from fedpan_exp.data.own import OWN_DATA, OwnData
 from fedpan_exp.data.partition import PartitionConfig, Split, kinds, split
@@ -10,6 +10,7 @@ from fedpan_exp.data.split_file import FORMATS, file_hash, read_split, write_spl
 from fedpan_exp.data.transforms import ImageTransform
 
 __all__ = [
+    "DATASETS",
     "FORMATS",
     "OWN_DATA",
     "Batch",
@@ -23,6 +24,7 @@ __all__ = [
     "Split",
     "file_hash",
     "kinds",
+    "load_dataset",
     "read_split",
     "split",
     "withhold",

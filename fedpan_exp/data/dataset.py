@@ -29,15 +29,25 @@ BUILT_IN = {"digits": load_digits}  # part of an installed package: nothing to d
 LOADERS: dict[str, Callable[[Path], DatasetSplits]] = {}  # of plugins: from dataset.root to images
 
 
+DATASETS = (*SOURCES, *BUILT_IN)
+
+
+def load_dataset(name: str, root: str, verify: bool = True) -> DatasetSplits:
+    """The whole dataset, downloaded if needed."""
+    if name in BUILT_IN:
+        return BUILT_IN[name]()
+    return load_or_download(SOURCES[name], Path(root).expanduser(), verify)
+
+
 @dataclass
 class DatasetSettings:
-    name: str = ""
+    name: str = ""  # the chosen option
     root: str = "data"  # folder of the datasets; downloads go there too
     verify: bool = True  # false: accept files that are not the official ones
     shape: list[int] = field(default_factory=list)  # channels, height, width
-    classes: int = 0
+    classes: int = 0  # number of labels
     mean: list[float] = field(default_factory=list)  # per channel, of pixels scaled to 0 to 1
-    std: list[float] = field(default_factory=list)
+    std: list[float] = field(default_factory=list)  # per channel, likewise
     crop_padding: int = 0  # pixels of padding before a random crop; 0: no crop
     flip: bool = False  # random horizontal flip
     samples: int | None = None  # training images, drawn by the seed in the classes' proportions; None: all
@@ -73,9 +83,7 @@ class DatasetSettings:
 
     def read(self) -> DatasetSplits:
         """All images of the dataset, downloaded if needed."""
-        if self.name in BUILT_IN:
-            return BUILT_IN[self.name]()
-        return load_or_download(SOURCES[self.name], Path(self.root).expanduser(), self.verify)
+        return load_dataset(self.name, self.root, self.verify)
 
     def load(self, seed: int) -> DatasetSplits:
         """Load the dataset; the seed draws subsets, users and what they hold out."""

@@ -11,8 +11,8 @@ from fedpan_exp.system.rng import rng
 
 def withhold(data: DatasetSplits, fraction: float, seed: int) -> tuple[DatasetSplits, Tensor | None]:
     """Draw images [N, C, H, W] from the training set; return what is left of the dataset, and the images."""
-    size = round(fraction * len(data.train))
-    if not size:
+    if fraction == 0:
         return data, None
+    size = max(1, round(fraction * len(data.train)))
     order = torch.randperm(len(data.train), generator=rng(seed, "reserve"))
     return replace(data, train=data.train[order[size:].sort().values]), data.train.x[order[:size].sort().values]

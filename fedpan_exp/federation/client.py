@@ -38,7 +38,9 @@ def train_client(
     """Train client k, whose state from its previous round is `state`."""
     algorithm, trainer, net, scene = task.algorithm, task.trainer, task.trainer.net, task.scene
     started = time.perf_counter()
-    client = ClientContext(server, state, task.clients.samples(k), k, task.seed, task.clients.label_counts(k))
+    client = ClientContext(
+        server, state, task.clients.samples(k), k, task.seed, task.clients.label_counts(k), round_idx
+    )
     net.load(server.weights, server.buffers)
     with net.using_encodings_of(k, task.seed), net.freezing(algorithm.frozen(net, client)):
         held_out = task.clients.test_images(k) if scene.local_test else None
@@ -53,7 +55,7 @@ def train_client(
             interruptible(batches),
             round_idx,
             loss=lambda x, y: algorithm.loss(net, x, y, client),
-            adjust_gradient=lambda: algorithm.adjust_gradient(net, client),
+            adjust_gradient=(lambda: algorithm.adjust_gradient(net, client)) if algorithm.adjusts_gradient else None,
             decay=algorithm.extra_weight_decay,
         )
         if not math.isfinite(fit.loss):
@@ -65,10 +67,13 @@ def train_client(
     weight = algorithm.aggregation_weight(client, scene.aggregation_weight(client.samples))
     update = ClientUpdate(net.weights, net.buffers, weight, extras)
     local_accuracy = LocalAccuracy(before.accuracy, after.accuracy, before.samples) if before and after else None
+    up_bytes, down_bytes = client.up_bytes, client.down_bytes
     # BatchNorm statistics are sent down only if clients start from them, and up only if they are averaged.
-    up_bytes = update.bytes - (net.buffers.nbytes if scene.bn_statistics == "keep" else 0)
-    down_bytes = sum(vector.nbytes for vector in algorithm.payload(server))
-    down_bytes -= net.buffers.nbytes if scene.bn_statistics != "average" else 0
+    if up_bytes is None:
+        up_bytes = update.bytes - (net.buffers.nbytes if scene.bn_statistics == "keep" else 0)
+    if down_bytes is None:
+        down_bytes = sum(vector.nbytes for vector in algorithm.payload(server))
+        down_bytes -= net.buffers.nbytes if scene.bn_statistics != "average" else 0
     seconds = time.perf_counter() - started
     return TrainedClient(update, client.state, fit, local_accuracy, up_bytes, down_bytes, seconds)
 

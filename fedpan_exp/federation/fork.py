@@ -70,7 +70,7 @@ class Fork:
         else:
             weights, buffers = checkpoint.server.weights, checkpoint.server.buffers
             checkpoint.server = ServerState(weights, buffers, clients=len(task.clients))
-            task.algorithm.init_server(checkpoint.server)
+            task.algorithm.init_server(checkpoint.server, task.trainer.net)
         return checkpoint
 
     def records(self, size: int) -> bytes:

@@ -36,11 +36,12 @@ class FederatedTask:
     def init_server(self) -> ServerState:
         net = self.trainer.net
         server = ServerState(net.weights.clone(), net.buffers.clone(), clients=len(self.clients))
-        self.algorithm.init_server(server)
+        self.algorithm.init_server(server, net)
         return server
 
     def sample_cohort(self, round_idx: int) -> list[int]:
-        return self.scene.sample_cohort(len(self.clients), self.algorithm.cohort_round(round_idx), self.seed)
+        drawn_in = self.algorithm.cohort_round(round_idx, self.trainer.net)
+        return self.scene.sample_cohort(len(self.clients), drawn_in, self.seed)
 
     def needs_models(self, round_idx: int) -> bool:
         """Whether the local models of a round are kept, and not only their mean."""

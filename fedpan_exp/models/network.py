@@ -10,8 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from fedpan_exp.alignment.permutation_spec import PermutationSpec
+from fedpan_exp.models.block_layers import Groups, fill_blocks
 from fedpan_exp.models.position import Pan
 from fedpan_exp.system.errors import ConfigError, require, require_choice
+
+HEADS = ("trained", "frozen", "etf")
 
 Shape = tuple[int, int, int]  # channels, height, width
 
@@ -23,6 +26,16 @@ class Network(nn.Module):
     head: nn.Linear
     permutation_spec: PermutationSpec  # which neurons each tensor axis indexes
     activation_modules: dict[str, str]  # group of neurons -> name of the module that outputs their activations
+    is_sequential: bool = True  # whether each hidden layer is the input of the next one alone
+    class_groups: int = 1  # groups of classes with neurons of their own (block_layers.py)
+    init: str = "authors"  # how initial weights are drawn
+
+    def __init__(self) -> None:
+        super().__init__()
+        # How single entries train, by name of their parameter; what is not named trains as usual.
+        self.fixed: dict[str, Tensor] = {}  # masks of the parameter's shape: the entries that never change
+        self.rates: dict[str, Tensor] = {}  # factors of the learning rate, one per neuron
+        self.decay_point: dict[str, Tensor] = {}  # where weight decay pulls to; empty: to 0
 
     @property
     def has_batch_norm(self) -> bool:
@@ -42,19 +55,30 @@ class Network(nn.Module):
 class ModelSettings:
     """Settings of every model: its name and default learning rates."""
 
-    name: str = ""
+    name: str = ""  # the chosen option
     lr: float = 0.05  # the paper's
     authors_lr: float = 0.05  # the released code's, used with fidelity=authors
     init: str = "authors"  # initial weights
+    head: str = "trained"  # or not: see heads.py
 
     def __post_init__(self) -> None:
         require_choice("model.init", self.init, INITIALISATIONS)
+        require_choice("model.head", self.head, HEADS)
 
     def build(self, shape: Shape, classes: int, pan: Pan) -> Network:
         raise ConfigError(f"model must be one of the options of the group model, got {self.name or 'none'}")
 
-    def initialise(self, net: Network, generator: torch.Generator) -> None:
-        INITIALISATIONS[self.init](net, generator)
+
+@dataclass
+class GroupedSettings(ModelSettings):
+    """Settings of models whose neurons can be divided over groups of classes."""
+
+    groups: int = 1
+    shared_layers: int = 1  # hidden layers before the groups
+
+    @property
+    def cut(self) -> Groups:
+        return Groups(self.groups, self.shared_layers)
 
 
 def authors_init(net: nn.Module, generator: torch.Generator) -> None:
@@ -66,6 +90,7 @@ def authors_init(net: nn.Module, generator: torch.Generator) -> None:
             nn.init.normal_(module.weight, std=0.01, generator=generator)
         if isinstance(module, nn.Conv2d | nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
+        fill_blocks(module)
 
 
 def he_init(net: nn.Module, generator: torch.Generator) -> None:
@@ -75,6 +100,7 @@ def he_init(net: nn.Module, generator: torch.Generator) -> None:
             nn.init.kaiming_normal_(module.weight, mode="fan_in", nonlinearity="relu", generator=generator)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
+            fill_blocks(module)
 
 
 def torch_init(net: nn.Module, generator: torch.Generator) -> None:
@@ -85,6 +111,7 @@ def torch_init(net: nn.Module, generator: torch.Generator) -> None:
             for tensor in (module.weight, module.bias):
                 if tensor is not None:
                     nn.init.uniform_(tensor, -bound, bound, generator=generator)
+            fill_blocks(module)
 
 
 INITIALISATIONS: dict[str, Callable[[nn.Module, torch.Generator], None]] = {
@@ -100,7 +127,7 @@ def norm_layer(kind: str, channels: int) -> nn.Module:
         return nn.Identity()
     if kind == "bn":
         return nn.BatchNorm2d(channels)
-    groups = int(kind.removeprefix("gn"))
+    groups = norm_groups(kind)
     require(channels % groups == 0, "model.norm", f"gn<groups> with groups dividing the width {channels}", kind)
     return nn.GroupNorm(groups, channels)
 
@@ -110,12 +137,14 @@ def norm_position(kind: str, side: str = "after") -> str:
     return kind if kind == "none" else f"{side} {kind}"
 
 
-def scaled_width(width: int, factor: float, norm: str) -> int:
-    """`factor` times the width, rounded to a positive multiple of GroupNorm's groups; a factor of 1 changes nothing."""
-    if factor == 1:
-        return width
-    groups = int(norm.removeprefix("gn")) if norm.startswith("gn") else 1
-    return max(1, round(width * factor / groups)) * groups
+def norm_groups(kind: str) -> int:
+    """The number of groups that GroupNorm needs a width to be divisible by; 1 for other kinds."""
+    return int(kind.removeprefix("gn")) if kind.startswith("gn") else 1
+
+
+def scaled_width(width: int, factor: float, groups: int) -> int:
+    """`factor` times the width, rounded to a positive multiple of `groups`; a factor of 1 changes nothing."""
+    return width if factor == 1 else max(1, round(width * factor / groups)) * groups
 
 
 def check_width_factor(factor: float) -> None:

@@ -11,6 +11,7 @@ from fedpan_exp.models.network import (
     Shape,
     check_norm,
     check_width_factor,
+    norm_groups,
     norm_layer,
     norm_position,
     scaled_width,
@@ -34,7 +35,7 @@ class ResNetSettings(ModelSettings):
         check_width_factor(self.width_factor)
 
     def build(self, shape: Shape, classes: int, pan: Pan) -> Network:
-        width = scaled_width(self.width, self.width_factor, self.norm)
+        width = scaled_width(self.width, self.width_factor, norm_groups(self.norm))
         return ResNet(shape[0], width, self.blocks, classes, self.norm, pan)
 
 
@@ -43,6 +44,8 @@ class ResNet(Network):
 
     The residual stream of a stage is one group of neurons: all its blocks add to the same channels.
     """
+
+    is_sequential = False
 
     def __init__(self, channels: int, width: int, blocks: int, classes: int, norm: str, pan: Pan):
         super().__init__()
@@ -53,8 +56,8 @@ class ResNet(Network):
         stem.describe_neurons(spec, "body.stem", None, stream)
         self.body.add_module("stem", stem)
         if pan.placement == "paper":
-            self.body.add_module("pe", pan.encode("stem", width, norm_position(norm)))
-        self.body.add_module("relu", nn.ReLU())
+            self.body.add_module("pe", encode_unit(pan, "stem", width, norm))
+        self.body.add_module("relu", pan.activation("stem", width))
         for stage in (1, 2, 3):
             for index in range(1, blocks + 1):
                 name = f"block{stage}_{index}"
@@ -78,27 +81,33 @@ class BasicBlock(nn.Module):
     def __init__(self, name: str, fan_in: int, fan_out: int, norm: str, pan: Pan):
         super().__init__()
         stride = 1 if fan_in == fan_out else 2
-        relative_to_norm = norm_position(norm)
         self.unit1 = ConvNorm(fan_in, fan_out, 3, stride, norm)
-        self.pe1 = pan.encode(f"{name}.unit1", fan_out, relative_to_norm)
-        self.relu = nn.ReLU()
+        self.pe1 = encode_unit(pan, f"{name}.unit1", fan_out, norm)
+        self.relu = pan.activation(f"{name}.unit1", fan_out)
         self.unit2 = ConvNorm(fan_out, fan_out, 3, 1, norm)
-        self.pe2 = pan.encode(f"{name}.unit2", fan_out, relative_to_norm)
+        self.pe2 = encode_unit(pan, f"{name}.unit2", fan_out, norm)
+        self.relu2 = pan.activation(f"{name}.unit2", fan_out)
         self.projects = stride != 1
         if self.projects:
             self.projection = ConvNorm(fan_in, fan_out, 1, stride, norm)
-            self.pe_projection = pan.encode(f"{name}.projection", fan_out, relative_to_norm)
+            self.pe_projection = encode_unit(pan, f"{name}.projection", fan_out, norm)
 
     def forward(self, x: Tensor) -> Tensor:
         h = self.relu(self.pe1(self.unit1(x)))
         shortcut = self.pe_projection(self.projection(x)) if self.projects else x
-        return nn.functional.relu(self.pe2(self.unit2(h)) + shortcut)
+        return self.relu2(self.pe2(self.unit2(h)) + shortcut)
 
     def describe_neurons(self, spec: PermutationSpec, name: str, before: str, inner: str, after: str) -> None:
         self.unit1.describe_neurons(spec, f"{name}.unit1", before, inner)
         self.unit2.describe_neurons(spec, f"{name}.unit2", inner, after)
         if self.projects:
             self.projection.describe_neurons(spec, f"{name}.projection", before, after)
+
+
+def encode_unit(pan: Pan, layer: str, neurons: int, norm: str) -> nn.Module:
+    """The encoding after the ConvNorm body.<layer>."""
+    conv, affine = f"body.{layer}.conv", f"body.{layer}.{'conv' if norm == 'none' else 'norm'}"
+    return pan.encode(layer, neurons, conv, norm_position(norm), affine)
 
 
 class ConvNorm(nn.Module):

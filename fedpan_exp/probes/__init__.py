@@ -8,6 +8,7 @@ from fedpan_exp.data import Clients, ImageTensors
 from fedpan_exp.federation import Snapshot
 from fedpan_exp.probes.activity import MatchingProbe, PreferenceProbe
 from fedpan_exp.probes.drift import CosineProbe, DivergenceProbe, GradientVarianceProbe
+from fedpan_exp.probes.identity import BarrierProbe, MatchingGapProbe, SwapCostProbe
 from fedpan_exp.training import LocalTrainer
 
 
@@ -24,6 +25,9 @@ PROBES: dict[str, type[Probe]] = {
     "cosine": CosineProbe,
     "matching": MatchingProbe,
     "preference": PreferenceProbe,
+    "barrier": BarrierProbe,
+    "matching_gap": MatchingGapProbe,
+    "swap_cost": SwapCostProbe,
 }
 
 

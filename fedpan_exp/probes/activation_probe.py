@@ -37,7 +37,7 @@ class ActivationProbe:
         net = self._net.net.eval()
         classes = net.head.out_features
         totals = {layer: torch.zeros((), device=self._net.weights.device) for layer in self.layers}
-        size = self._trainer.evaluation_batch(self._samples)
+        size = self._trainer.evaluation_batch(self._samples.x)
         with capture_activations(net, self.layers) as captured:
             for x, y in zip(self._samples.x.split(size), self._samples.y.split(size), strict=True):
                 # In eval mode a sample's logit depends on its own activations only, so one pass covers all classes.

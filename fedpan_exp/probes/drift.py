@@ -51,9 +51,9 @@ class GradientVarianceProbe(DriftProbe):
     def gradient(self, k: int) -> dict[str, Tensor]:
         net, transform, images = self.trainer.net, self.trainer.transform, self.clients.train_images(k)
         net.net.eval()
-        size = self.trainer.evaluation_batch(images)
+        size = self.trainer.evaluation_batch(images.x)
         total = torch.zeros_like(net.weights)
         for x, y in zip(images.x.split(size), images.y.split(size), strict=True):
             loss = F.cross_entropy(net(transform.normalize(x)), y, reduction="sum")
-            torch._foreach_add_(net.views(total), torch.autograd.grad(loss, net.parameters))
+            torch._foreach_add_(net.trained_views(total), torch.autograd.grad(loss, net.trained))
         return self.layers(total.div_(len(images)).cpu())

@@ -2,9 +2,13 @@
 
 import argparse
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
+from rich.table import Table
+
 from fedpan_exp.report.build import Report
+from fedpan_exp.report.verdicts import NOT_RUN, Judged, count_verdicts, verdict_table
 from fedpan_exp.system.console import console, error_console
 from fedpan_exp.system.errors import UserError, require
 
@@ -14,6 +18,7 @@ examples:
   python -m fedpan_exp.report runs /mnt/other/runs         runs of several machines together
   python -m fedpan_exp.report runs --sweep alpha           one sweep only; --sweep again for another
   python -m fedpan_exp.report runs --out paper --target 0.9
+  python -m fedpan_exp.report runs --claims                which claims of the paper hold, how sure that is
   python -m fedpan_exp.report runs --watch                 rebuild whenever a run changes, until Ctrl-C
 """
 POLL_S = 3
@@ -34,12 +39,15 @@ def main() -> None:
     parser.add_argument(
         "--target", type=float, default=0.8, help="accuracy up to which rounds, bytes and seconds are counted (0.8)"
     )
+    parser.add_argument("--claims", action="store_true", help="print a verdict per claim of the paper")
     parser.add_argument("--watch", action="store_true", help="keep running, and rebuild what changes")
     args = parser.parse_args()
     try:
         require(0 < args.target <= 1, "--target", "above 0 and at most 1", args.target)
         report = Report(args.folders, args.out, args.sweep, args.target)
         console.print(report.build(args.watch), markup=False)
+        if args.claims:
+            print_claims(report.judged)
         if args.watch:
             rebuild_on_change(report)
     except UserError as error:
@@ -47,6 +55,18 @@ def main() -> None:
         raise SystemExit(1) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+
+
+def print_claims(judged: Sequence[Judged]) -> None:
+    """Print the claims that have runs, then the counts of all."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    rows = verdict_table([each for each in judged if each.verdict != NOT_RUN])
+    for name in (column for column in rows.columns if column != "command"):
+        table.add_column(name)
+    for _, row in rows.iterrows():
+        table.add_row(*row.drop("command"))
+    console.print(table)
+    console.print(f"{len(judged)} claims: {count_verdicts(judged)}", markup=False)
 
 
 def rebuild_on_change(report: Report) -> None:

@@ -11,10 +11,10 @@ import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
 
-from fedpan_exp.report import comparison, tables
+from fedpan_exp.report import comparison, tables, verdicts
 from fedpan_exp.report.claims import PaperFigure
 from fedpan_exp.report.collect import figure_of, paper_figures
-from fedpan_exp.report.figure_result import FigureResult, NoData
+from fedpan_exp.report.figure import FigureResult, NoData
 from fedpan_exp.report.frame import Signature, file_signature, load, run_folders, signature
 from fedpan_exp.report.page import Page, render
 from fedpan_exp.report.sweeps import Sweep, listings, read_sweeps
@@ -47,6 +47,7 @@ class Report:
     def __init__(self, folders: Sequence[Path], out: Path, only: Sequence[str] = (), target: float = 0.8):
         self.folders, self.out, self.only, self.target = folders, out, only, target
         self._drawn: dict[str, tuple[Signature, Drawn]] = {}
+        self.judged: list[verdicts.Judged] = []  # the claims, as of the last build
 
     def state(self) -> Signature:
         """Changes whenever a file of a run or a sweep does."""
@@ -74,6 +75,11 @@ class Report:
         self._write_table("runs", comparison.run_table(runs))
         names = {sweep.name for sweep in sweeps}
         missing = [] if self.only else [figure for figure in figures if figure.name not in names]
+        results = [(each.paper_figure, each.sweep, each.result.findings if each.result else {}) for each in drawn]
+        self.judged = verdicts.judge(results, missing)
+        self._write_table("claims", verdicts.verdict_table(self.judged))
+        if figure := verdicts.draw_verdicts(self.judged):
+            _save(figure, self.out / "figures" / "claims")
         built = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
         page = Page(runs, drawn, missing, paired, target, problems, built, watching)
         write_text(self.out / "index.html", render(page, self.out))

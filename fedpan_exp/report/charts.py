@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from fedpan_exp.report.comparison import FACETS
-from fedpan_exp.report.frame import VALUE, column, key, records, show
+from fedpan_exp.report.frame import VALUE, column, key, records
 from fedpan_exp.report.statistics import pair_gains
+from fedpan_exp.report.tables import text_of
 
 METRICS = {
     "global/test_acc": "test accuracy (%)",
@@ -33,39 +34,19 @@ COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8
 DASHES = ("dash", "dot", "dashdot", "longdash", "longdashdot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross", "triangle-down", "star")
 HEAT_FIRST = ("fl_scene.alpha", "pan.A", "algorithm.name")  # settings that the heat map shows first
-PLOTLY: dict[str, Any] = {  # what does not depend on filters or theme
-    "config": {
-        **{"responsive": True, "displaylogo": False, "toImageButtonOptions": {"format": "svg"}},
-        # All but "Share chart", which would send data to Plotly's server.
-        "modeBarButtons": [
-            ["toImage", "zoom2d", "pan2d", "select2d", "lasso2d"],
-            ["zoomIn2d", "zoomOut2d", "autoScale2d", "resetScale2d"],
-        ],
-    },
-    "layout": {"paper_bgcolor": "#0000", "plot_bgcolor": "#0000", "margin": {"l": 50, "r": 10, "t": 30, "b": 45}},
-    "layouts": {
-        "curves": {
-            **{"height": 600, "hovermode": "x unified", "showlegend": True},
-            "legend": {"orientation": "h", "y": -0.18, "yanchor": "top", "maxheight": 170},
-        },
-        "heat": {"xaxis": {"type": "category"}, "yaxis": {"type": "category", "autorange": "reversed"}},
-        "partition": {"height": 380, "yaxis": {"autorange": "reversed"}},
-    },
-    "heat": {
-        **{"type": "heatmap", "xgap": 1, "ygap": 1, "texttemplate": "%{text}", "showscale": False},
-        "hovertemplate": "%{y}, %{x}: %{text}<extra></extra>",
-    },
-    "mixed": "* mean over runs that differ in more than the seed; filter, or choose other settings, to separate them.",
-}
+# Plotly's options that do not depend on filters or theme. Its button "Share chart" would send data to a server.
+PLOTLY: dict[str, Any] = json.loads((Path(__file__).parent / "web" / "charts.json").read_text(encoding="utf-8"))
 CLIENTS = 100  # of a partition; more would not be legible
 
 
 def chart_data(runs: pd.DataFrame, names: Sequence[str], distinguishing: Sequence[str]) -> dict[str, Any]:
     """All that the charts are drawn from in the browser; `names` are those of settings."""
     curves = [curve(folder) for folder in runs["folder"]]
-    partition_codes, partitions = pd.factorize(
-        pd.Series([partition(folder) for folder in runs["folder"]], dtype=object)
-    )
+    partitions = {
+        text: f"{run.label or run.dataset} · seed {text_of(run.seed)}"
+        for run in runs.itertuples()
+        if (text := partition(run.folder))
+    }
     shown = runs[[*FACETS, "pan", "status", "seed", "label"]].assign(
         name=runs.index,
         index=range(len(runs)),
@@ -74,7 +55,6 @@ def chart_data(runs: pd.DataFrame, names: Sequence[str], distinguishing: Sequenc
         gain=pair_gains(runs),
         group=pd.factorize(key(runs, "seed"))[0],
         base=pd.factorize(key(runs, "seed", "pan"))[0],
-        partition=partition_codes,
         curve=[pack(columns) for columns in curves],
     )
     rounds = [hash(columns["round"].tobytes()) if columns else 0 for columns in curves]
@@ -91,6 +71,7 @@ def chart_data(runs: pd.DataFrame, names: Sequence[str], distinguishing: Sequenc
         "metrics": {name: label for name, label in METRICS.items() if any(name in columns for columns in curves)},
         "axes": {name: label for name, (label, _) in AXES.items()},
         "partitions": [compress(text) for text in partitions],
+        "partition_names": [(str(i), name) for i, name in enumerate(partitions.values())],
     }
 
 
@@ -164,7 +145,3 @@ def partition(folder: Path) -> str | None:
     clients = f"the first {CLIENTS} of {len(samples)} clients" if len(samples) > CLIENTS else f"{len(samples)} clients"
     remark = f"{clients}, {sums.min()} to {sums.max()} samples; largest dot: {shown.max()} samples."
     return json.dumps({"trace": trace, "remark": remark})
-
-
-def text_of(value: Any) -> str:
-    return "–" if value is None or value is pd.NA or value != value else show(value)

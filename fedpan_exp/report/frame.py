@@ -12,12 +12,15 @@ import numpy as np
 import pandas as pd
 
 from fedpan_exp.system.errors import UserError
-from fedpan_exp.tracking.identity import NON_IDENTITY_KEYS
+from fedpan_exp.tracking.identity import NEUTRAL_VALUES, NON_IDENTITY_KEYS
 from fedpan_exp.tracking.runs import RunEntry
 
 VALUE = "summary/last5_acc"  # what runs are compared by, unless stated otherwise
 PAN_NAMES = {"add": "PAN+", "mul": "PAN∘"}
-PAN_DEFAULTS = {"T": 1, "encoding": "sine", "placement": "paper", "per_client": "shared", "own_share": 0.5}
+PAN_DEFAULTS = {
+    **{"T": 1, "encoding": "sine", "placement": "paper", "per_client": "shared", "own_share": 0.5},
+    **{"order": "shared", "n_fix": 0},
+}
 COLUMNS = (
     *("folder", "status", "problem", "complete", "pans", "pan", "seed", "study", "dataset", "model", "algorithm"),
     *("rounds", "versions", "identity"),
@@ -42,16 +45,23 @@ def load(*folders: str | Path) -> pd.DataFrame:
     return runs.set_index("name").rename_axis(index="run")
 
 
+def load_run(folder: Path) -> pd.DataFrame:
+    """A table of one run, for its own pictures: all that it has measured so far counts."""
+    return pd.DataFrame([_read(folder, signature(folder))]).set_index("name").assign(complete=True)
+
+
 def records(folder: Path) -> pd.DataFrame:
     """metrics.jsonl, one row per round; damaged and half-written lines are left out."""
     return _records(folder, file_signature(folder / "metrics.jsonl"))[0]
 
 
-def series(folder: Path, name: str, against: str = "round") -> tuple[np.ndarray, np.ndarray]:
-    """The columns (against, name) of metrics.jsonl as arrays, where both are finite; empty if one is missing."""
-    columns = records(folder).reindex(columns=[against, name]).apply(pd.to_numeric, errors="coerce").to_numpy(float)
-    x, y = columns[np.isfinite(columns).all(axis=1)].T
-    return x, y
+def curves(folders: Iterable[Path], name: str, against: str = "round") -> pd.DataFrame:
+    """A column of several runs' metrics.jsonl at the rounds in which all that have it are finite: [rounds, runs]."""
+    numbers = [
+        records(folder).reindex(columns=[against, name]).apply(pd.to_numeric, errors="coerce") for folder in folders
+    ]
+    finite = [each.replace([np.inf, -np.inf], np.nan).dropna().set_index(against)[name] for each in numbers]
+    return pd.concat([each for each in finite if len(each)] or [pd.Series(dtype=float)], axis=1, join="inner")
 
 
 def column(runs: pd.DataFrame, name: str) -> pd.Series:
@@ -87,7 +97,7 @@ def differing(runs: pd.DataFrame, *without: str) -> list[str]:
 
 
 def show(value: Any) -> str:
-    return str(value) if isinstance(value, bool) or not isinstance(value, Real) else f"{value:g}"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def belongs(name: str, groups: Iterable[str]) -> bool:
@@ -131,7 +141,11 @@ def _read(folder: Path, signature: Signature) -> dict[str, Any]:
     if entry.pans_off:
         settings |= dict.fromkeys(pan) | {"pan.mode": "off", "pan.A": 0.0}
     irrelevant = (*NON_IDENTITY_KEYS, *entry.status_file.get("irrelevant", ()), *(["pan"] if entry.pans_off else []))
-    identity = {name: value for name, value in settings.items() if not belongs(name, irrelevant)}
+    identity = {
+        name: value
+        for name, value in settings.items()
+        if not belongs(name, irrelevant) and (name, value) not in NEUTRAL_VALUES.items()
+    }
     return {
         **dict.fromkeys(COLUMNS),  # the order of columns
         **{name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()},

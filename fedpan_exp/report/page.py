@@ -17,7 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
 from fedpan_exp.report import tables
-from fedpan_exp.report.charts import chart_data, text_of
+from fedpan_exp.report.charts import chart_data
 from fedpan_exp.report.claims import PaperFigure
 from fedpan_exp.report.comparison import FACETS, PAIRED
 from fedpan_exp.report.describe import describe, distinguishing_keys
@@ -61,7 +61,7 @@ def render(page: Page, out: Path) -> str:
     environment = Environment(
         loader=FileSystemLoader(WEB), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    environment.filters |= {"cells": cells, "image": image, "text": text_of}
+    environment.filters |= {"cells": cells, "image": image, "text": tables.text_of}
     return environment.get_template("page.html").render(
         page=page,
         runs=runs,

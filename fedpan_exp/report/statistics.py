@@ -1,6 +1,10 @@
 """Statistics over seeds: mean and deviation, PANs off and on in pairs, the best PAN, the cost of a target accuracy."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import nan
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,67 +18,26 @@ RESAMPLES = 4000
 
 
 @dataclass(frozen=True)
-class SeedStats:
-    """The runs of one point. They must be seeds of one setting, or there is no mean."""
+class MeanStd:
+    """A table cell: the mean and sample standard deviation of n values, missing without values or with only one."""
 
-    values: tuple[float, ...] = ()
-    left_out: int = 0  # runs that are incomplete or have no partner
-    mixed: tuple[str, ...] = ()  # settings other than the seed in which the runs differ
+    mean: float = nan
+    deviation: float = nan
+    n: int = 1
+    remark: str = ""  # also the reason why there is no mean
+    digits: int = 2
+    sign: bool = False  # show a plus
 
-    @property
-    def n(self) -> int:
-        return len(self.values)
-
-    @property
-    def mean(self) -> float | None:
-        return float(np.mean(self.values)) if self.values and not self.mixed else None
-
-    @property
-    def deviation(self) -> float | None:
-        """The sample standard deviation; None for one seed."""
-        return float(np.std(self.values, ddof=1)) if self.n > 1 and not self.mixed else None
+    def __str__(self) -> str:
+        mean = "–" if np.isnan(self.mean) else f"{self.mean:{'+' if self.sign else ''},.{self.digits}f}"
+        deviation = "" if np.isnan(self.deviation) else f" ± {self.deviation:.{self.digits}f}"
+        return mean + deviation + (f" ({self.remark})" if self.remark else "")
 
 
-@dataclass(frozen=True)
-class Paired:
-    """Differences on - off; the runs of a pair differ only in the PAN."""
-
-    differences: tuple[float, ...]
-
-    @property
-    def n(self) -> int:
-        return len(self.differences)
-
-    @property
-    def mean(self) -> float:
-        return float(np.mean(self.differences))
-
-    @property
-    def deviation(self) -> float | None:
-        return float(np.std(self.differences, ddof=1)) if self.n > 1 else None
-
-    @property
-    def wins(self) -> float:
-        """Fraction of pairs in which on is better; a tie counts half."""
-        return float(np.mean(np.sign(self.differences) + 1) / 2)
-
-    @property
-    def level(self) -> float | None:
-        """Coverage of the interval. Means of resamples are between the smallest and the largest of n values, and so is
-        the true median with probability 1 - 2^(1-n), which is below 95% for fewer than six."""
-        return min(LEVEL, 1 - 2.0 ** (1 - self.n)) if self.n > 2 else None
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """Percentile bootstrap of the mean at 95%, widened for few values as Student's t is (Hesterberg, 2015): plain
-        percentiles are too narrow by sqrt(n / (n - 1)) and use the normal quantile. Fewer than six: their range."""
-        if self.n < ENOUGH:
-            return (min(self.differences), max(self.differences)) if self.n > 2 else None
-        tail = norm.cdf(-np.sqrt(self.n / (self.n - 1)) * t.ppf((1 + LEVEL) / 2, self.n - 1))
-        sample, rng = (np.array(self.differences),), np.random.default_rng(0)
-        options = {"confidence_level": 1 - 2 * tail, "n_resamples": RESAMPLES, "method": "percentile", "rng": rng}
-        low, high = bootstrap(sample, np.mean, **options).confidence_interval
-        return float(low), float(high)
+def mean_std(values: Iterable[float], scale: float = 100, **options: Any) -> MeanStd:
+    """In percent by default."""
+    series = scale * pd.Series(list(values), dtype=float)
+    return MeanStd(float(series.mean()), float(series.std()), len(series), **options)
 
 
 def measured(runs: pd.DataFrame, value: str = VALUE) -> pd.DataFrame:
@@ -82,9 +45,22 @@ def measured(runs: pd.DataFrame, value: str = VALUE) -> pd.DataFrame:
     return runs[runs["complete"].astype(bool) & column(runs, value).notna()]
 
 
-def seed_stats(runs: pd.DataFrame, value: str = VALUE) -> SeedStats:
+def seed_stats(runs: pd.DataFrame, value: str = VALUE, scale: float = 100, digits: int = 2) -> MeanStd:
+    """The runs of one point. They must be seeds of one setting, or there is no mean."""
     complete = measured(runs, value)
-    return SeedStats(tuple(column(complete, value)), len(runs) - len(complete), tuple(differing(complete, "seed")))
+    return _point(column(complete, value), len(runs), differing(complete, "seed"), scale, digits)
+
+
+def stats_by(runs: pd.DataFrame, setting: str, value: str = VALUE) -> dict[Any, MeanStd]:
+    """Value of the setting -> statistics of its runs, in rising order."""
+    return {x: seed_stats(group, value) for x, group in runs.groupby(column(runs, setting))}
+
+
+def _point(values: pd.Series, runs: int, mixed: Sequence[str], scale: float = 100, digits: int = 2) -> MeanStd:
+    if mixed:
+        return MeanStd(n=len(values), remark=f"runs differ in {', '.join(mixed[:3])}")
+    left_out = runs - len(values)
+    return mean_std(values, scale, digits=digits, remark=f"{left_out} left out" if left_out else "")
 
 
 def pair_gains(runs: pd.DataFrame, value: str = VALUE) -> pd.Series:
@@ -95,62 +71,89 @@ def pair_gains(runs: pd.DataFrame, value: str = VALUE) -> pd.Series:
     return (values[~off] - pair[~off].map(baselines).astype(float)).reindex(runs.index)
 
 
-def paired(runs: pd.DataFrame, value: str = VALUE) -> Paired:
-    return Paired(tuple(pair_gains(runs, value).dropna()))
+def gain_cells(gains: pd.Series) -> dict[str, Any]:
+    """The cells of a table row for the differences of pairs."""
+    present = gains.dropna()
+    return {"on - off (points)": mean_std(present, sign=True), "pairs": len(present)}
 
 
-@dataclass(frozen=True, eq=False)
-class BestPan:
+def interval(differences: Sequence[float]) -> tuple[float, float, float] | None:
+    """Low and high end of an interval of the mean, and its coverage; None for fewer than three.
+
+    Percentile bootstrap at 95%, widened for few values as Student's t is (Hesterberg, 2015): plain percentiles are too
+    narrow by sqrt(n / (n - 1)) and use the normal quantile. Fewer than six: their range. Means of resamples are between
+    the smallest and the largest of n values, and so is the true median with probability 1 - 2^(1-n), which is below
+    95% for fewer than six.
+    """
+    n = len(differences)
+    if n < ENOUGH:
+        return (min(differences), max(differences), 1 - 2.0 ** (1 - n)) if n > 2 else None
+    tail = norm.cdf(-np.sqrt(n / (n - 1)) * t.ppf((1 + LEVEL) / 2, n - 1))
+    options = {"n_resamples": RESAMPLES, "method": "percentile", "rng": np.random.default_rng(0)}
+    result = bootstrap((np.array(differences),), np.mean, confidence_level=1 - 2 * tail, **options)
+    low, high = result.confidence_interval
+    return float(low), float(high), LEVEL
+
+
+class BestPan(NamedTuple):
     """The PAN of a setting with the highest mean of the last five, over the seeds that off and every PAN share."""
 
     pan: str  # off if no PAN was run
-    on: SeedStats
-    off: SeedStats
-    gain: Paired | None
-    runs: pd.DataFrame  # of the best PAN
-    baselines: pd.DataFrame
-    tried: int  # number of PANs
+    off: MeanStd
+    on: MeanStd
+    gains: pd.Series  # on - off, per pair
+    runs: pd.DataFrame  # of these seeds
+    by_choosing: float  # what the best of these PANs would be expected to gain if they were one PAN with other seeds
+
+    def cells(self) -> dict[str, Any]:
+        """The cells of a table row."""
+        names = {"PANs off (%)": self.off, "best PAN": self.pan, "PANs on (%)": self.on}
+        return names | gain_cells(self.gains) | {"of it by choosing": mean_std([self.by_choosing], sign=True)}
+
+    @property
+    def fair_gains(self) -> pd.Series:
+        """The gains by seed, less what choosing the best PAN is expected to bring."""
+        return pd.Series(self.gains.to_numpy() - self.by_choosing, self.runs.loc[self.gains.index, "seed"])
 
 
-def best_pan(runs: pd.DataFrame, value: str = VALUE) -> BestPan:
-    """`runs` should differ only in PAN and seed; otherwise the statistics list the settings and have no mean."""
-    complete = measured(runs, value)
-    mixed = tuple(differing(complete, "seed", "pan"))
-    pans_per_seed = complete.groupby("seed")["pan"].nunique()
-    shared = complete[complete["seed"].isin(pans_per_seed.index[pans_per_seed == complete["pan"].nunique()])]
+def best_pan(runs: pd.DataFrame) -> BestPan:
+    """`runs` should differ only in PAN and seed; otherwise there are no means."""
+    complete = measured(runs)
+    mixed = differing(complete, "seed", "pan")
+    accuracies = complete.pivot_table(VALUE, "seed", "pan").dropna()
+    shared = complete[complete["seed"].isin(accuracies.index)]
+    pans = accuracies.mean().drop("off", errors="ignore").sort_values(ascending=False, kind="stable")
+    best = str(pans.index[0]) if len(pans) else "off"
 
-    def stats(pan: str) -> SeedStats:
-        group = shared[shared["pan"] == pan]
-        left_out = int((runs["pan"] == pan).sum()) - len(group)  # incomplete, or of a seed that others lack
-        return SeedStats(tuple(column(group, value)), left_out, mixed or tuple(differing(group, "seed")))
+    def stats(group: pd.DataFrame) -> MeanStd:
+        values = column(shared, VALUE)[shared.index.isin(group.index)]
+        return _point(values, len(group), mixed)
 
-    def rank(pan: str) -> float:
-        mean = stats(pan).mean
-        return -np.inf if mean is None else mean
-
-    tried = [pan for pan in complete["pan"].unique() if pan != "off"]
-    best = max(tried, key=rank, default="off")
-    best_runs, baselines = shared[shared["pan"] == best], shared[shared["pan"] == "off"]
-    gain = paired(pd.concat([best_runs, baselines]), value) if tried else None
-    on = stats(best) if tried else SeedStats((), len(runs) - len(complete), mixed)
-    return BestPan(best, on, stats("off"), gain if gain and gain.n else None, best_runs, baselines, len(tried))
+    on, off = runs[runs["pan"] == best if len(pans) else runs["pans"] == "on"], runs[runs["pan"] == "off"]
+    gains = pair_gains(shared[shared["pan"].isin(["off", best])]).dropna()
+    return BestPan(best, stats(off), stats(on), gains, shared, gain_by_choosing(accuracies[pans.index]))
 
 
-@dataclass(frozen=True)
-class CostToTarget:
-    """Cost until the test accuracy first reached the target."""
+def gain_by_choosing(accuracies: pd.DataFrame) -> float:
+    """By how much the best column mean of equally good columns is expected to exceed the mean of one.
 
-    rounds: float
-    bytes: float
-    seconds: float
+    Rows are seeds. Columns of one seed vary around their mean; the largest of k normal means of n rows is ahead by
+    E[max of k] deviations, divided by sqrt(n). One seed tells no better: its deviation is over few values.
+    """
+    seeds, columns = accuracies.shape
+    if columns < 2 or not seeds:
+        return 0.0
+    largest = norm.expect(lambda x: columns * x * norm.cdf(x) ** (columns - 1))
+    return float(largest * np.sqrt(accuracies.var(axis=1).mean() / seeds))
 
 
-def cost_to_target(run: pd.Series, target: float) -> CostToTarget | None:
-    """None for a run that never reached the target."""
-    rows = records(run["folder"])
+def cost_to_target(folder: Path, target: float) -> dict[str, float] | None:
+    """Cost until the test accuracy first reached the target; None for a run that never did."""
+    rows = records(folder)
     reached = np.flatnonzero(column(rows, "global/test_acc").astype(float) >= target)
     if not len(reached):
         return None
     until = rows.iloc[: reached[0] + 1]
-    traffic = column(until, "comm/up_bytes").sum() + column(until, "comm/down_bytes").sum()
-    return CostToTarget(float(until["round"].iloc[-1]), float(traffic), float(column(until, "time/round_s").sum()))
+    sums = until.reindex(columns=["comm/up_bytes", "comm/down_bytes", "time/round_s"]).sum()
+    megabytes = (sums["comm/up_bytes"] + sums["comm/down_bytes"]) / 1e6
+    return {"rounds": float(until["round"].iloc[-1]), "MB sent": megabytes, "seconds": sums["time/round_s"]}

@@ -1,12 +1,11 @@
 """Tables: data frames whose cells may be MeanStd, as Markdown, LaTeX (booktabs) and CSV."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from fedpan_exp.report.statistics import Paired, SeedStats
+from fedpan_exp.report.frame import show
+from fedpan_exp.report.statistics import MeanStd
 
 LATEX = str.maketrans(
     {"±": r"$\pm$", "∘": r"$\circ$", "−": "$-$", "–": "--", "·": r"$\cdot$", "≥": r"$\geq$", "<": "$<$", ">": "$>$"}
@@ -14,52 +13,13 @@ LATEX = str.maketrans(
 MARKDOWN = str.maketrans({"\\": "\\\\", "|": "\\|", "<": "&lt;"})
 
 
-@dataclass(frozen=True)
-class MeanStd:
-    """A table cell: the mean and deviation of n runs, or the reason why there is none."""
-
-    mean: float | None
-    deviation: float | None = None
-    n: int = 1
-    remark: str = ""
-    digits: int = 2
-    sign: bool = False  # show a plus
-
-    def __str__(self) -> str:
-        if self.mean is None:
-            return f"– ({self.remark})" if self.remark else "–"
-        mean = f"{self.mean:{'+' if self.sign else ''},.{self.digits}f}"
-        deviation = "" if self.deviation is None else f" ± {self.deviation:.{self.digits}f}"
-        return mean + deviation + (f" ({self.remark})" if self.remark else "")
-
-
-Value = MeanStd | str | int | float | None
-
-
-def mean_std(stats: SeedStats, scale: float = 100, digits: int = 2) -> MeanStd:
-    """In percent by default."""
-    remark = f"{stats.left_out} left out" if stats.left_out else ""
-    if stats.mixed:
-        remark = f"runs differ in {', '.join(stats.mixed[:3])}"
-    mean = None if stats.mean is None else stats.mean * scale
-    return MeanStd(mean, None if stats.deviation is None else stats.deviation * scale, stats.n, remark, digits)
-
-
-def gain(difference: Paired | None, scale: float = 100) -> MeanStd:
-    """The mean paired difference in percentage points."""
-    if difference is None or not difference.n:
-        return MeanStd(None, n=0)
-    deviation = None if difference.deviation is None else difference.deviation * scale
-    return MeanStd(difference.mean * scale, deviation, difference.n, sign=True)
-
-
-def table(columns: Sequence[str], rows: Sequence[Sequence[Value]]) -> pd.DataFrame:
-    return pd.DataFrame(list(rows), columns=list(columns), dtype=object)
+def text_of(value: Any) -> str:
+    """What a reader sees."""
+    return "–" if value is None or value is pd.NA or value != value else show(value).replace("\n", " ")
 
 
 def texts(frame: pd.DataFrame) -> pd.DataFrame:
-    """What a reader sees."""
-    return frame.map(_text).astype(object)
+    return frame.map(text_of).astype(object)
 
 
 def markdown(frame: pd.DataFrame) -> str:
@@ -82,10 +42,3 @@ def csv(frame: pd.DataFrame) -> str:
             for part in ("deviation", "n"):
                 columns[f"{name} {part}"] = [getattr(cell, part, None) for cell in cells]
     return pd.DataFrame(columns, dtype=object).to_csv(index=False, lineterminator="\n")
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return "–"
-    text = f"{value:g}" if isinstance(value, float) else str(value)
-    return text.replace("\n", " ")

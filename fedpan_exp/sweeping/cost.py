@@ -1,13 +1,12 @@
 """What federated runs would cost: from earlier runs of their kind, else from counted operations and a short timing."""
 
 import json
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from torch.utils.benchmark import Timer
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedpan_exp.algorithms import ClientContext, ClientUpdate, ServerState
@@ -20,10 +19,15 @@ from fedpan_exp.sweeping.jobs import Job
 from fedpan_exp.system.atomic_io import read_lines
 from fedpan_exp.system.console import quietly
 from fedpan_exp.tracking.runs import RunEntry, find_runs
-from fedpan_exp.training import FlatNet, LocalTrainer, classification_loss
+from fedpan_exp.training import FlatNet, classification_loss
 
 MIN_ROUNDS = 2  # of an earlier run: its first round warms up
-STEP_OPERATIONS = 1e10  # of a timed step, at most about: less than a second on one core
+SPEED = ("dataset.name", "algorithm.name", "model", "fl_scene.B", "fabric")  # settings that decide the time per sample
+SPLIT = (  # settings that decide the clients and their samples
+    *("dataset", "fl_scene.K", "fl_scene.partition", "fl_scene.local_test"),
+    *("fl_scene.small_clients", "fl_scene.reserve"),
+)
+TIMED_OPERATIONS, MAX_STEPS = 1e10, 20  # of one timing, at most about: less than a second on one core
 TIMING_S = 0.5
 RECORD_BYTES = 500  # per round
 PLOT_BYTES = 250_000  # per run
@@ -49,8 +53,7 @@ class Earlier(NamedTuple):
     split: Split
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(NamedTuple):
     """What a network and an algorithm take, counted on the meta device: shapes without values."""
 
     operations: int  # per training sample
@@ -61,28 +64,29 @@ class Work:
 def estimate_costs(jobs: Sequence[Job]) -> list[Cost]:
     """Estimate each run, leaving out those whose clients are unknown without their dataset."""
     earlier = _earlier_runs({Path(job.experiment.runs) for job in jobs})
-    splits: dict[str, Split | None] = {key: run.split for key, run in earlier.items()}
-    works: dict[str, Work] = {}
-    speeds: dict[str, float] = {}  # by family of networks
+    known: dict[str, Any] = {}  # what jobs have in common is found out once
+
+    def once(function: Callable[..., Any], key: str, *args: Any) -> Any:
+        name = function.__name__ + key
+        if name not in known:
+            known[name] = function(*args)
+        return known[name]
+
     costs = []
     for job in jobs:
         experiment, scene, settings = job.experiment, job.experiment.fl_scene, job.record.settings
-        split_key, speed_key, family = _split_key(settings), _speed_key(settings), _family(settings, experiment)
-        if split_key not in splits:
-            splits[split_key] = _expected_split(experiment)
-        split = splits[split_key]
+        speed_key, split_key = _key(settings, SPEED), _key(settings, SPLIT)
+        split = earlier[split_key].split if split_key in earlier else once(_expected_split, split_key, experiment)
         if split is None:
             continue
         cohort_size = scene.cohort_size(split.clients)
-        if speed_key not in works:
-            works[speed_key] = count_work(experiment, split.clients)
-        work = works[speed_key]
+        work = once(count_work, speed_key, experiment, split.clients)
         if speed_key in earlier:
             sample_s = earlier[speed_key].sample_s
         else:
-            if family not in speeds:
-                speeds[family] = measure_speed(experiment, work.operations, cohort_size)
-            sample_s = work.operations / speeds[family] / _ranks(experiment, cohort_size)
+            ranks = count_ranks(experiment.ranks, cohort_size, experiment.fabric.make().device)
+            family = type(experiment.model).__name__ + _key(settings, ("fabric",))
+            sample_s = work.operations / once(measure_speed, family, experiment, work.operations, ranks) / ranks
         visits = (scene.H - RunEntry(job.record.folder).rounds) * cohort_size
         seconds = visits * scene.local_samples(split.samples) * sample_s
         costs.append(Cost(seconds, scene.H * RECORD_BYTES + work.weight_bytes + PLOT_BYTES, visits * work.sent_bytes))
@@ -95,7 +99,7 @@ def count_work(experiment: Experiment, clients: int) -> Work:
     with torch.device("meta"), FlopCounterMode(display=False) as counter:
         net = FlatNet(experiment.build(Pan()))
         server = ServerState(net.weights, net.buffers, clients)
-        algorithm.init_server(server)
+        algorithm.init_server(server, net)
         label_counts = torch.ones(experiment.dataset.classes, dtype=torch.long)
         client = ClientContext(server, {}, batch, label_counts=label_counts, accumulated_lr=1.0)
         algorithm.init_client(net, client)
@@ -108,38 +112,24 @@ def count_work(experiment: Experiment, clients: int) -> Work:
     return Work(counter.get_total_flops() // batch, up + down, net.weights.nbytes + net.buffers.nbytes)
 
 
-def measure_speed(experiment: Experiment, operations: int, cohort_size: int) -> float:
-    """Time a few steps on random input; return operations per second of one process."""
+def measure_speed(experiment: Experiment, operations: int, ranks: int) -> float:
+    """Time a few steps on random input; return operations per second of one of the processes."""
     with quietly():
         trainer = make_trainer(experiment, experiment.network())
     device = trainer.fabric.device
-    B = max(2, min(experiment.fl_scene.B, int(STEP_OPERATIONS / operations)))
-    x, y = torch.randn(B, *experiment.dataset.shape, device=device), torch.zeros(B, dtype=torch.long, device=device)
-    threads = torch.get_num_threads()
-    if _ranks(experiment, cohort_size) > 1:
-        torch.set_num_threads(1)  # as in each process of a run
-    try:
-        _time_steps(trainer, x, y, 1)  # warm-up
-        seconds = _time_steps(trainer, x, y, 1)
-        steps = max(1, int(TIMING_S / seconds))
-        return steps * B * operations / _time_steps(trainer, x, y, steps)
-    finally:
-        torch.set_num_threads(threads)
+    B = max(2, min(experiment.fl_scene.B, int(TIMED_OPERATIONS / operations)))
+    steps = max(1, min(MAX_STEPS, int(TIMED_OPERATIONS / operations / B)))
+    batch = torch.randn(B, *experiment.dataset.shape, device=device), torch.zeros(B, dtype=torch.long, device=device)
 
+    def loss(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return classification_loss(trainer.net(x), y)
 
-def _time_steps(trainer: LocalTrainer, x: torch.Tensor, y: torch.Tensor, steps: int) -> float:
-    started = time.perf_counter()
-    trainer.fit(
-        [(x, y)] * steps,
-        round_idx=1,
-        loss=lambda x, y: classification_loss(trainer.net(x), y),
-        adjust_gradient=lambda: None,
-    )
-    return time.perf_counter() - started
+    def fit() -> None:
+        trainer.fit([batch] * steps, round_idx=1, loss=loss)
 
-
-def _ranks(experiment: Experiment, cohort_size: int) -> int:
-    return count_ranks(experiment.ranks, cohort_size, experiment.fabric.make().device)
+    threads = 1 if ranks > 1 else torch.get_num_threads()  # as in each process of a run
+    seconds = Timer("fit()", globals={"fit": fit}, num_threads=threads).blocked_autorange(min_run_time=TIMING_S).median
+    return steps * B * operations / seconds
 
 
 def _expected_split(experiment: Experiment) -> Split | None:
@@ -162,8 +152,8 @@ def _earlier_runs(folders: set[Path]) -> dict[str, Earlier]:
     known: dict[str, Earlier] = {}
     for entry in find_runs([folder for folder in folders if folder.is_dir()]):
         if entry.settings and (earlier := read_earlier(entry)):
-            known.setdefault(_speed_key(entry.settings), earlier)
-            known.setdefault(_split_key(entry.settings), earlier)
+            for names in (SPEED, SPLIT):
+                known.setdefault(_key(entry.settings, names), earlier)
     return known
 
 
@@ -184,19 +174,10 @@ def _lines(path: Path) -> int:
     return path.read_text(encoding="utf-8").count("\n") if path.exists() else 1
 
 
-def _family(settings: dict[str, Any], experiment: Experiment) -> str:
-    return json.dumps([type(experiment.model).__name__, settings["fabric"]])
-
-
-def _speed_key(settings: dict[str, Any]) -> str:
-    """The settings that decide the time per sample."""
-    names = {group: settings[group]["name"] for group in ("dataset", "algorithm")}
-    return json.dumps([names, settings["model"], settings["fl_scene"]["B"], settings["fabric"]], sort_keys=True)
-
-
-def _split_key(settings: dict[str, Any]) -> str:
-    """The settings that decide the clients and their samples."""
-    scene = {key: settings["fl_scene"].get(key) for key in ("K", "partition", "local_test", "small_clients")}
-    scene["reserve"] = settings["fl_scene"].get("reserve", 0.0)  # which runs of earlier versions do not have
-    dataset = {key: value for key, value in settings["dataset"].items() if value is not None}  # likewise
-    return json.dumps([dataset, scene], sort_keys=True)
+def _key(settings: dict[str, Any], names: Sequence[str]) -> str:
+    """Equal for runs that agree in these settings. Runs of earlier versions lack some: 0 or null by default."""
+    values = []
+    for group, _, name in (name.partition(".") for name in names):
+        present = {key: value for key, value in settings[group].items() if value is not None}
+        values.append(present.get(name, 0) if name else present)
+    return json.dumps(values, sort_keys=True)

@@ -9,18 +9,15 @@ from typing import Any, Self
 from hydra.core.override_parser.types import Override
 
 from fedpan_exp.config.sweep_file import read_grids
+from fedpan_exp.sweeping.stand_ins import SCALES, stand_ins
 from fedpan_exp.system.errors import ConfigError, require_choice
-
-# What replaces a sweep's own dataset and model at a smaller scale, unless its file sets them.
-STAND_INS = {"laptop": {"dataset": "mnist", "model": "mlp"}, "smoke": {"dataset": "digits", "model": "mlp"}}
-SCALES = ("paper", *STAND_INS)
 
 
 @dataclass(frozen=True)
 class Grids:
     """A union of products of settings, as written in a sweep file. All None: the grid is on the command line."""
 
-    grids: Any = None  # a list of {setting: values}
+    grids: Any = None  # a list of {setting: values}; a grid may have scales of its own
     for_each: Any = None  # a list of {setting: value}, each combined with every grid
     scales: Any = None  # scale -> {setting: values} that replace those of the grids
     params: Any = None  # {setting: values} of every grid
@@ -38,11 +35,13 @@ class Grids:
         for key, mapping in (("scales", self.scales), ("params", self.params)):
             if mapping is not None and not _is_mapping(mapping):
                 raise ConfigError(f"{key} in {source} must be settings and their values, got {mapping}")
-        for scale, settings in (self.scales or {}).items():
+        scales = [self.scales or {}, *(grid.get("scales", {}) for grid in self.grids or [])]
+        for scale, settings in (pair for each in scales for pair in each.items()):
             require_choice(f"a scale in {source}", scale, SCALES)
             if not _is_mapping(settings):
                 raise ConfigError(f"scales.{scale} in {source} must be settings and their values, got {settings}")
-        groups = [self.params or {}, *(self.grids or []), *(self.for_each or []), *(self.scales or {}).values()]
+        at_scales = [settings for each in scales for settings in each.values()]
+        groups = [self.params or {}, *(self.grids or []), *(self.for_each or []), *at_scales]
         for setting, values in (pair for group in groups for pair in group.items()):
             if values in (None, "", []):
                 raise ConfigError(f"{setting} in {source} must have values, got none")
@@ -56,8 +55,9 @@ class Grids:
         expanded = []
         for shared, grid in itertools.product(self.for_each or [{}], self.grids or [{}]):
             chosen = (self.params or {}) | shared | grid
+            own = chosen.pop("scales", {}).get(scale, {})
             if self.grids:
-                chosen |= {key: value for key, value in STAND_INS.get(scale, {}).items() if key in chosen} | at_scale
+                chosen |= stand_ins(scale, chosen, at_scale | own)
             expanded.append(tuple(f"{key}={value}" for key, value in chosen.items() if key not in typed))
         return [list(grid) for grid in dict.fromkeys(expanded)]  # stand-ins can make two grids equal
 

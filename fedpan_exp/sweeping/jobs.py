@@ -12,7 +12,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from fedpan_exp import config
-from fedpan_exp.config import Experiment
+from fedpan_exp.config import AUTO, Experiment
 from fedpan_exp.config.choices import Choice, find_choices
 from fedpan_exp.config.hydra_errors import as_user_errors
 from fedpan_exp.federation import torchrun
@@ -63,10 +63,15 @@ def reject_torchrun() -> None:
         )
 
 
-def compose_jobs(grids: Grids, master: DictConfig, loader: ConfigLoader) -> list[Job]:
-    """Compose and check the jobs of a sweep; raise all errors at once. `master` is Hydra's config of the sweep."""
+def compose_jobs(grids: Grids, master: DictConfig, loader: ConfigLoader, seed: int | None = None) -> list[Job]:
+    """Compose and check the jobs of a sweep; raise all errors at once. `master` is Hydra's config of the sweep.
+
+    `seed` replaces seed=auto.
+    """
     typed = OmegaConf.to_container(master.hydra.overrides.task)
     assert isinstance(typed, list)
+    if seed is not None:
+        typed = [*(override for override in typed if override != f"seed={AUTO}"), f"seed={seed}"]
     parser = OverridesParser.create(loader)  # knows the options of the config groups, for glob(*)
     on_command_line = {override.key_or_group: override for override in parser.parse_overrides(typed)}
     sweep, scale = (master.hydra.runtime.choices.get(group) for group in ("sweeps", "scale"))

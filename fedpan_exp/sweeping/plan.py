@@ -32,6 +32,12 @@ def show(jobs: Sequence[Job]) -> None:
         print_status("sent", f"{sent / 1e9:,.1f} GB between clients and server, if they were on different machines")
 
 
+def show_auto(jobs: Sequence[Job]) -> None:
+    """Say what the plan that follows stands for: how many seeds there will be is not known."""
+    settle = jobs[0].experiment.settle
+    print_status("seeds", f"auto: at least 4, at most {settle.seeds}, within {settle.hours:g} hours; of one seed:")
+
+
 def _state(job: Job) -> str:
     if job.record.status in FINISHED and not job.experiment.rerun:
         return "done"

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from fedpan_exp.config.choices import describe_choices
+from fedpan_exp.config.settle import Settle
 from fedpan_exp.sweeping.grids import as_settings, swept_settings
 from fedpan_exp.sweeping.jobs import Job
 from fedpan_exp.system.console import clock, console, error_console, print_status
@@ -19,14 +20,24 @@ class SweepProgress:
     """Prints a line when a run has ended, whichever process has run it."""
 
     def __init__(self, runs: Sequence[Job]):
-        self._runs = runs
-        self._swept = swept_settings([job.overrides for job in runs])
-        self._labels = {job.name: self._label(job) for job in runs}
-        self._width = max(map(len, self._labels.values()))
+        self._runs: list[Job] = []
         self._to_run: list[Job] = []
         self._finished_before = 0
         self._started_at = time.monotonic()
-        self._status_before = {job.name: _status_time(job) for job in runs}
+        self._status_before: dict[str, int | None] = {}
+        self._add(runs)
+
+    def extend(self, runs: Sequence[Job], to_run: Sequence[Job]) -> None:
+        """Add runs that were chosen in the meantime; those not `to_run` have finished."""
+        self._add(runs)
+        self._to_run += to_run
+
+    def _add(self, runs: Sequence[Job]) -> None:
+        self._runs += runs
+        self._swept = swept_settings([job.overrides for job in self._runs])
+        self._labels = {job.name: self._label(job) for job in self._runs}
+        self._width = max(map(len, self._labels.values()), default=0)
+        self._status_before |= {job.name: _status_time(job) for job in runs}
 
     def start(self, sweep: str | None, jobs: int, to_run: Sequence[Job]) -> None:
         """Print what will run, the settings that nobody typed, and the results of runs that were finished before."""
@@ -42,6 +53,14 @@ class SweepProgress:
         for job in self._runs:
             if job not in to_run:
                 self._print(job, f"{job.record.status} before")
+
+    def start_settling(self, sweep: str | None, comparisons: int, settle: Settle) -> None:
+        """Print what a sweep with seed=auto will do."""
+        name = f"{sweep}, " if sweep else ""
+        compared = f"{comparisons} {'comparison' if comparisons == 1 else 'comparisons'}"
+        budget = f"at most {settle.seeds} {'seed' if settle.seeds == 1 else 'seeds'} each, {settle.hours:g} hours"
+        text = f"sweep  {name}{compared}, until known to {settle.margin:g} points or not 0; {budget}"
+        console.print(text, markup=False)
 
     def has_started(self, job: Job) -> bool:
         """Whether any process has worked on the run since the sweep started."""

@@ -3,9 +3,10 @@
 import os
 import shlex
 import sys
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,10 +15,12 @@ from hydra.core.utils import JobReturn
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
+from fedpan_exp.config import AUTO
 from fedpan_exp.sweeping import manifest, plan
 from fedpan_exp.sweeping.grids import Grids
 from fedpan_exp.sweeping.jobs import Job, compose_jobs, distinct, reject_torchrun
 from fedpan_exp.sweeping.progress import SweepProgress
+from fedpan_exp.sweeping.settle import Settling, print_standings
 from fedpan_exp.sweeping.summary import print_summary
 from fedpan_exp.system.console import bars_only, quietly, warn
 from fedpan_exp.system.errors import UserError, first_line
@@ -61,11 +64,17 @@ def run_sweep(
     """Run a sweep, or show its plan: the grids of a file in sweeps/, and `params`. `master` is Hydra's config of it."""
     reject_torchrun()
     with end_on_sigterm():
-        jobs = compose_jobs(Grids.read(file, params), master, context.config_loader)
+        is_auto, compose = master.seed == AUTO, partial(compose_jobs, Grids.read(file, params), master)
+        jobs = compose(context.config_loader, seed=0 if is_auto else None)
         if jobs[0].experiment.plan:
+            if is_auto:
+                plan.show_auto(jobs)
             plan.show(jobs)
             return []
-        return Sweep(jobs, master, context, task).run()
+        sweep = Sweep(jobs, master, context, task)
+        if not is_auto:
+            return sweep.run()
+        return sweep.settle(Settling(partial(compose, context.config_loader), jobs[0].experiment.settle))
 
 
 class Sweep:
@@ -87,24 +96,56 @@ class Sweep:
 
     def run(self) -> list[JobReturn]:
         """Run all jobs that are not finished; raise UserError at the end if some have failed."""
-        if self._name:
-            _, *args = sys.argv
-            manifest.write(self._name, self._jobs, shlex.join(["python", "-m", "fedpan_exp", *args]))
+        self._write_manifest(self._jobs)
         to_run = [job for job in self._runs if job.experiment.rerun or not _is_finished(job)]
         self._progress.start(self._name, len(self._jobs), to_run)
+        with self._summarising():
+            self._launch_all(to_run)
+        return self._returns
+
+    def settle(self, settling: Settling) -> list[JobReturn]:
+        """Run pairs of a setting and its baseline until their differences are known, or the budget is spent."""
+        self._runs, self._progress = [], SweepProgress([])
+        self._progress.start_settling(self._name, len(settling.comparisons), self._jobs[0].experiment.settle)
+        with self._summarising():
+            try:
+                # Launchers that run jobs in parallel get the next pair of every comparison.
+                while jobs := settling.next_pairs(limit=1 if self._is_local else None):
+                    self._write_manifest(jobs)
+                    new = [job for job in jobs if job.name not in {run.name for run in self._runs}]
+                    to_run = [job for job in new if not _is_finished(job)]
+                    self._runs += new
+                    self._progress.extend(new, to_run)
+                    self._launch_all(to_run)
+                    if self._failed and self._stops:
+                        break
+            finally:
+                print_standings(settling)
+        return self._returns
+
+    @contextmanager
+    def _summarising(self) -> Iterator[None]:
+        """Print the summary at the end; raise UserError if runs have failed."""
         try:
-            if self._is_local:
-                self._launch_one_by_one(to_run)
-            else:
-                with self._progress.polling():
-                    self._launch_together(to_run)
+            yield
         finally:
             if self._stop_file:
                 self._stop_file.unlink(missing_ok=True)
             print_summary(self._runs, self._name)
         if self._failed:
             raise UserError(f"{self._failed} of {len(self._runs)} runs failed")
-        return self._returns
+
+    def _write_manifest(self, jobs: Sequence[Job]) -> None:
+        if self._name:
+            _, *args = sys.argv
+            manifest.write(self._name, jobs, shlex.join(["python", "-m", "fedpan_exp", *args]))
+
+    def _launch_all(self, jobs: Sequence[Job]) -> None:
+        if self._is_local:
+            self._launch_one_by_one(jobs)
+        else:
+            with self._progress.polling():
+                self._launch_together(jobs)
 
     def _launch_one_by_one(self, jobs: Sequence[Job]) -> None:
         for job in jobs:

@@ -1,4 +1,4 @@
-"""Paths of conf/ and sweeps/: inside the package in a wheel, next to it in a checkout."""
+"""Paths of conf/, sweeps/ and claims/: inside the package in a wheel, next to it in a checkout."""
 
 from pathlib import Path
 
@@ -7,3 +7,4 @@ _ROOT = PACKAGE if (PACKAGE / "conf").is_dir() else PACKAGE.parent
 
 CONF = _ROOT / "conf"
 SWEEPS = _ROOT / "sweeps"
+CLAIMS = _ROOT / "claims"

@@ -37,8 +37,8 @@ class Example(Network):
         self.body = nn.Sequential()
         self.body.add_module("flatten", nn.Flatten())
         self.body.add_module("fc1", nn.Linear(inputs, width))
-        self.body.add_module("pe1", pan.encode(hidden, width))  # the position encoding, before the activation function
-        self.body.add_module("relu1", nn.ReLU())
+        self.body.add_module("pe1", pan.encode(hidden, width, "body.fc1"))  # the position encoding
+        self.body.add_module("relu1", pan.activation(hidden, width))  # ReLU, unless the encoding is in it
         self.head = nn.Linear(width, classes)
         spec.dense("body.fc1", None, hidden)
         spec.dense("head", hidden, None)

@@ -18,6 +18,7 @@ NON_IDENTITY_KEYS = (
         "rerun",
         "plan",
         "on_error",
+        "settle",
         "checkpoint",
         "target_acc",
         "fabric.accelerator",
@@ -39,6 +40,14 @@ NEUTRAL_VALUES: dict[str, Any] = {
     "model.width_factor": 1.0,
     "dataset.samples": None,
     "dataset.test_samples": None,
+    "model.groups": 1,
+    "model.spare": 0,
+    "study.parts": 2,
+    "model.head": "trained",
+    "pan.order": "shared",
+    "pan.n_fix": 0,
+    "training.decay_to": "zero",
+    "training.neuron_rates": "plain",
 }
 
 # Partition -> settings of the split that it does not use. Those of plugins may use all.
@@ -50,6 +59,8 @@ UNUSED = {
 }
 
 PERIODLESS = ("ramp", "quarter", "random")  # encodings that do not use T
+
+ENCODINGLESS = ("w_asym", "sigma_asym")  # PANs with fixed random numbers instead of an encoding
 
 
 @dataclass(frozen=True)
@@ -98,6 +109,8 @@ def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off
             scene["file"] = scene["file"].rpartition("@")[2]  # its content, wherever it is
         if "E" in scene:
             scene["E"] = "steps" if scene.get("steps") else whole(scene["E"])
+    if (model := identity_config.get("model")) and "groups" not in model:
+        model.pop("shared_layers", None)
     if not identity_config.get("probes"):  # probes only add metrics
         identity_config.pop("probes", None)
         identity_config.pop("probe_every", None)
@@ -105,6 +118,8 @@ def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off
         identity_config["pan"] = "off"  # the same plain network for any A, T and mode
     elif "pan" in identity_config and identity_config["pan"]["encoding"] in PERIODLESS:
         identity_config["pan"].pop("T")
+    elif "pan" in identity_config and identity_config["pan"]["mode"] in ENCODINGLESS:
+        del identity_config["pan"]["T"], identity_config["pan"]["encoding"]
     if isinstance(pan := identity_config.get("pan"), dict) and pan["per_client"] != "partial":
         pan.pop("own_share")
         if pan["per_client"] == "shared":

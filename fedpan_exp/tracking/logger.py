@@ -11,8 +11,8 @@ from fedpan_exp.tracking.wandb_settings import WandbSettings
 @dataclass
 class LoggerSettings:
     wandb: WandbSettings | None = None
-    tensorboard: bool = False
-    csv: bool = False
+    tensorboard: bool = False  # event files in the run folder
+    csv: bool = False  # metrics.csv in the run folder
 
     def __post_init__(self) -> None:
         if self.tensorboard and find_spec("tensorboard") is None:

@@ -1,6 +1,7 @@
 """Training one network on a stream of batches, with Lightning."""
 
 from fedpan_exp.training.centralized import EpochBatches, EpochCheckpoint, TrainingProgress, read_progress, train
+from fedpan_exp.training.distillation import distil, distillation_loss
 from fedpan_exp.training.fabric import FabricSettings
 from fedpan_exp.training.flat import FlatNet, FlatParameters
 from fedpan_exp.training.local import EvalResult, FitResult, LocalTrainer
@@ -19,6 +20,8 @@ __all__ = [
     "Training",
     "TrainingProgress",
     "classification_loss",
+    "distil",
+    "distillation_loss",
     "read_progress",
     "train",
 ]

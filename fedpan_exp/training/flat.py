@@ -34,8 +34,11 @@ class FlatNet:
         self._forward = forward or net  # Fabric's wrapper, which handles precision
         self.parameters: list[Tensor] = list(net.parameters())
         self.trained = self.parameters  # those that are not frozen as a whole
-        self.masked: list[tuple[Tensor, Tensor]] = []  # partly frozen parameters, and which of their entries train
+        self.masked: list[tuple[Tensor, Tensor]] = []  # partly frozen ones, and 1 where they train, 0 where not
         self.weights = _flatten(self.parameters)
+        self._fixed = self._fixed_entries()  # by the network itself
+        if self._fixed is not None:
+            self._freeze(self._fixed)
         # Only what a state dict holds. Position encodings are not in it: they are neither sent nor averaged.
         saved = net.state_dict().keys()
         buffers = [b for name, b in net.named_buffers() if name in saved]
@@ -59,22 +62,37 @@ class FlatNet:
         """Exclude the entries of the weights that are true in `mask` from training in this context.
 
         Backward skips parameters that are frozen as a whole. LocalTrainer.fit clears the gradients of single entries.
+        What the network itself fixes (`Network.fixed`) is frozen inside and outside of this context.
         """
         if mask is None:
             yield
             return
-        frozen = [view.all().item() for view in self.views(mask)]
-        whole = [p for p, is_frozen in zip(self.parameters, frozen, strict=True) if is_frozen]
-        self.trained = [p for p, is_frozen in zip(self.parameters, frozen, strict=True) if not is_frozen]
-        self.masked = [(p, ~view) for p, view in zip(self.trained, self.trained_views(mask), strict=True) if view.any()]
+        self._freeze(mask if self._fixed is None else mask | self._fixed)
         try:
-            for parameter in whole:
-                parameter.requires_grad_(False)
             yield
         finally:
-            for parameter in whole:
-                parameter.requires_grad_(True)
-            self.trained, self.masked = self.parameters, []
+            self._freeze(self._fixed)
+
+    def _freeze(self, mask: Tensor | None) -> None:
+        views = [None] * len(self.parameters) if mask is None else self.views(mask)
+        self.trained, self.masked = [], []
+        for parameter, view in zip(self.parameters, views, strict=True):
+            is_whole = view is not None and bool(view.all())
+            parameter.requires_grad_(not is_whole)
+            if not is_whole:
+                self.trained.append(parameter)
+                if view is not None and view.any():
+                    self.masked.append((parameter, (~view).to(parameter.dtype)))  # 8 x faster than a boolean mask
+
+    def _fixed_entries(self) -> Tensor | None:
+        """A mask over the weights; None if the network fixes none."""
+        if not self.net.fixed:
+            return None
+        mask = torch.zeros_like(self.weights, dtype=torch.bool)
+        views = self.named_views(mask)
+        for name, fixed in self.net.fixed.items():
+            views[name].copy_(fixed)
+        return mask
 
     @torch.no_grad()
     def clear_frozen_gradients(self) -> None:
@@ -84,11 +102,13 @@ class FlatNet:
 
     def frozen_features(self, weights: Tensor, buffers: Tensor) -> Callable[[Tensor], Tensor]:
         """The features the network would compute with other weights: in eval mode, without gradients."""
-        return torch.no_grad()(self._twin(weights, buffers).features)
+        twin = self._twin(weights, buffers)
+        return torch.no_grad()(lambda x: twin.features(x.to(weights.dtype)))
 
     def frozen_logits(self, weights: Tensor, buffers: Tensor) -> Callable[[Tensor], Tensor]:
         """Likewise, its logits."""
-        return torch.no_grad()(self._twin(weights, buffers).forward)
+        twin = self._twin(weights, buffers)
+        return torch.no_grad()(lambda x: twin(x.to(weights.dtype)))
 
     def using_encodings_of(self, k: int, seed: int) -> AbstractContextManager[None]:
         """Use the client's own encodings in this context, where clients have any."""

@@ -4,13 +4,15 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from lightning import Fabric
-from lightning.fabric.plugins import Precision
+from lightning.fabric.plugins import DoublePrecision, Precision
 from torch import Tensor, nn
 
 from fedpan_exp.data import Batch, ImageTensors, ImageTransform
+from fedpan_exp.models import Network
 from fedpan_exp.training.fast_sgd import LocalSGD, fuse_large_linears, keep_freed_memory
 from fedpan_exp.training.flat import FlatNet
 from fedpan_exp.training.module import Classifier, classification_loss
@@ -54,17 +56,27 @@ class LocalTrainer:
         self.fabric, self.settings, self.transform = fabric, module.settings, transform
         converts = type(fabric.strategy.precision) is not Precision  # to another precision, in Fabric's wrapper
         fast, momentum = self.settings.fast, self.settings.momentum
-        # Clipping needs the gradient alone, and a converted weight is not the one the optimizer updates.
-        can_fuse = fast and momentum > 0 and self.settings.clip is None and not converts
+        # A converted weight is not the one the optimizer updates, and factors need the gradient alone.
+        can_fuse = fast and momentum > 0 and not converts and not module.net.rates
         fused = fuse_large_linears(module.net) if can_fuse else []
         self._module = fabric.setup_module(module)
         # In full precision Fabric's wrapper has nothing to convert, and takes 50 µs per call.
-        self.net = FlatNet(module.net, None if fast and not converts else self._module)
-        self._clip = module.clip_gradient_norm
+        self.net = FlatNet(module.net, self._forward(module.net, converts))
+        self._clip_gradient_norm, self._shape_gradients = module.clip_gradient_norm, module.shape_gradients
+        self._shapes_gradients = module.shapes_gradients
+        self._sum_dtype = torch.promote_types(torch.float32, self.net.weights.dtype)
         self._optimizer = LocalSGD(self.net.parameters, momentum, fused) if fast else PlainSGD(module)
         self._widest_activation: int | None = None
         if fast:
             keep_freed_memory()
+
+    def _forward(self, net: Network, converts: bool) -> Callable[..., Any] | None:
+        """Fabric's wrapper, which converts precisions; None: the network itself."""
+        if self.settings.fast and not converts:
+            return None
+        if isinstance(self.fabric.strategy.precision, DoublePrecision):  # whose wrapper returns logits of 32 bits
+            return lambda x, **options: net(x.double(), **options)
+        return self._module
 
     @property
     def has_batch_norm(self) -> bool:
@@ -75,7 +87,7 @@ class LocalTrainer:
         batches: Iterable[Batch],
         round_idx: int,
         loss: Callable[[Tensor, Tensor], Tensor],
-        adjust_gradient: Callable[[], None],
+        adjust_gradient: Callable[[], None] | None = None,
         decay: float = 0.0,
     ) -> FitResult:
         """Train on the batches, starting from zero momentum.
@@ -85,22 +97,31 @@ class LocalTrainer:
         never waits for. Frozen entries (FlatNet.freezing) have no gradient, no decay and so no momentum: they stay.
         """
         self._module.train()
-        total_loss = torch.zeros((), device=self.fabric.device)
+        total_loss = torch.zeros((), dtype=self._sum_dtype, device=self.fabric.device)
         steps = samples = 0
         velocity = accumulated_lr = 0.0
-        clips, is_masked = self.settings.clip is not None, bool(self.net.masked)
-        after_clipping = self.settings.weight_decay + (0.0 if clips else decay)
-        with self._optimizer.reset(0.0 if is_masked else after_clipping):
+        clip, is_masked = self.settings.clip, bool(self.net.masked)
+        own_decay = 0.0 if self._shapes_gradients else self.settings.weight_decay
+        after_clipping = own_decay + (0.0 if clip else decay)
+        changes_gradient = adjust_gradient is not None or decay > 0 or is_masked or self._shapes_gradients
+        with self._optimizer.reset(
+            weight_decay=0.0 if is_masked else after_clipping,
+            clip=None if is_masked else clip,
+            fuses=clip is None or not changes_gradient,
+        ):
             for x, y in batches:
                 lr = self.settings.lr_at(steps, round_idx)
                 value = loss(x, y)
                 self.fabric.backward(value)
-                adjust_gradient()
-                if clips:
+                if self._shapes_gradients:
+                    self._shape_gradients()
+                if adjust_gradient is not None:
+                    adjust_gradient()
+                if clip is not None:
                     self._add_decay(decay)
-                    self.net.clear_frozen_gradients()
-                    self._clip()
                 if is_masked:
+                    self.net.clear_frozen_gradients()
+                    self._clip_gradient_norm()
                     self._add_decay(after_clipping)
                     self.net.clear_frozen_gradients()
                 self._optimizer.step(lr)
@@ -123,21 +144,28 @@ class LocalTrainer:
         """Accuracy and loss over all samples, not a mean of batch means."""
         self._module.eval()
         correct = torch.zeros((), dtype=torch.long, device=self.fabric.device)
-        total_loss = torch.zeros((), device=self.fabric.device)
-        size = self.evaluation_batch(images)
+        total_loss = torch.zeros((), dtype=self._sum_dtype, device=self.fabric.device)
+        size = self.evaluation_batch(images.x)
         for x, y in zip(images.x.split(size), images.y.split(size), strict=True):
             logits = self.net(self.transform.normalize(x))
             correct += (logits.argmax(1) == y).sum()
             total_loss += classification_loss(logits, y, reduction="sum")
         return EvalResult(correct.item() / len(images), total_loss.item() / len(images), len(images))
 
-    def evaluation_batch(self, images: ImageTensors) -> int:
+    @torch.no_grad()
+    def logits(self, x: Tensor) -> Tensor:
+        """[images, classes], in evaluation mode; `x` are images as stored, on any device."""
+        self._module.eval()
+        batches = x.split(self.evaluation_batch(x))
+        return torch.cat([self.net(self.transform.normalize(batch.to(self.fabric.device))) for batch in batches])
+
+    def evaluation_batch(self, x: Tensor) -> int:
         """The batch size that suits the widest activation, which is found by a forward pass of one image."""
         if self._widest_activation is None:
             widths: list[int] = []
             layers = [m for m in self.net.net.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
             hooks = [m.register_forward_hook(lambda _m, _x, out: widths.append(out.numel())) for m in layers]
-            self.net(self.transform.normalize(images.x[:1]))
+            self.net(self.transform.normalize(x[:1].to(self.fabric.device)))
             for hook in hooks:
                 hook.remove()
             self._widest_activation = max(widths)
@@ -149,16 +177,18 @@ class PlainSGD:
     """The LightningModule's own optimizer, created anew for every client: what LocalSGD replaces."""
 
     def __init__(self, module: Classifier):
-        self._module, self._optimizer = module, module.make_optimizer()
+        self._module, self._optimizer, self._clips = module, module.make_optimizer(), False
 
     @contextmanager
-    def reset(self, weight_decay: float) -> Iterator[None]:
-        self._optimizer = self._module.make_optimizer(weight_decay)
+    def reset(self, weight_decay: float, clip: float | None, fuses: bool) -> Iterator[None]:
+        self._optimizer, self._clips = self._module.make_optimizer(weight_decay), clip is not None
         yield
 
     def step(self, lr: float) -> None:
         for group in self._optimizer.param_groups:
             group["lr"] = lr
+        if self._clips:
+            self._module.clip_gradient_norm()
         self._optimizer.step()
         self._optimizer.zero_grad()
 

@@ -29,6 +29,8 @@ class Training:
     warmup: str = "steps"  # over the first steps of each client's round, over the first rounds of the run, or none
     warmup_length: int = 10
     fast: bool = True  # false: plain torch.optim instead of fast_sgd.py
+    decay_to: str = "zero"  # where weight decay pulls to; random: a point drawn like the initial weights
+    neuron_rates: str = "plain"  # compensated: those of PAN∘ times 1 / (1 + e)^2
 
     def __post_init__(self) -> None:
         require(math.isfinite(self.lr) and self.lr > 0, "training.lr", "above 0", self.lr)
@@ -37,6 +39,10 @@ class Training:
         require(self.clip is None or self.clip > 0, "training.clip", "above 0, or null", self.clip)
         require_choice("training.warmup", self.warmup, ("steps", "rounds", "none"))
         require(self.warmup_length >= 1, "training.warmup_length", "at least 1", self.warmup_length)
+        require_choice("training.decay_to", self.decay_to, ("zero", "random"))
+        decays = self.decay_to == "zero" or self.weight_decay > 0
+        require(decays, "training.weight_decay", "above 0 with training.decay_to=random", self.weight_decay)
+        require_choice("training.neuron_rates", self.neuron_rates, ("plain", "compensated"))
 
     def lr_at(self, step: int, round_idx: int = 1) -> float:
         """The learning rate of a step (from 0) in a round (from 1)."""
@@ -55,6 +61,7 @@ class Classifier(LightningModule):
     def __init__(self, net: Network, training_settings: Training, optimizer: str = "sgd"):
         super().__init__()
         self.net, self.settings, self.optimizer_name = net, training_settings, optimizer
+        self._rules: list[tuple[Tensor, Tensor | None, Tensor | None]] = []  # parameter, decay point, rates
 
     def forward(self, x: Tensor, with_features: bool = False) -> Any:
         return self.net(x, with_features)
@@ -64,6 +71,46 @@ class Classifier(LightningModule):
         loss = classification_loss(self(x), y)
         self.log("train/loss", loss, on_step=False, on_epoch=True, batch_size=len(y))  # a mean over samples
         return loss
+
+    @property
+    def shapes_gradients(self) -> bool:
+        """Whether shape_gradients() has an effect; it then applies weight decay instead of the optimizer."""
+        return bool(self.net.rates or self.net.decay_point)
+
+    @torch.no_grad()
+    def shape_gradients(self) -> None:
+        """Add weight decay toward the network's decay point, then scale by the learning rates of its neurons.
+
+        An algorithm's own terms (FedProx, Scaffold) come after this: they are not scaled.
+        """
+        if not self._rules:  # once, when the parameters are on their device
+            rates, points = self.net.rates, self.net.decay_point
+            self._rules = [
+                (p, points[name].to(p) if name in points else None, rates[name].to(p) if name in rates else None)
+                for name, p in self.net.named_parameters()
+            ]
+        for weights, point, factors in self._rules:
+            if weights.grad is None:
+                continue
+            if self.settings.weight_decay:
+                offset = weights if point is None else weights - point
+                weights.grad.add_(offset, alpha=self.settings.weight_decay)
+            if factors is not None:
+                weights.grad.mul_(factors)
+
+    @property
+    def _decays_itself(self) -> bool:
+        """Whether lightning.Trainer's optimizer must not decay: it would not spare fixed entries."""
+        return self.shapes_gradients or bool(self.net.fixed)
+
+    def on_after_backward(self) -> None:
+        """Called by lightning.Trainer. LocalTrainer.fit does the same, but freezes by FlatNet."""
+        if self._decays_itself:
+            self.shape_gradients()
+        for name, fixed in self.net.fixed.items():
+            gradient = self.net.get_parameter(name).grad
+            if gradient is not None:
+                gradient.masked_fill_(fixed.to(gradient.device), 0)
 
     def clip_gradient_norm(self) -> None:
         if self.settings.clip is not None:
@@ -81,7 +128,7 @@ class Classifier(LightningModule):
         return torch.optim.SGD(self.parameters(), s.lr, momentum=s.momentum, weight_decay=decay, fused=True)
 
     def configure_optimizers(self) -> Any:
-        optimizer = self.make_optimizer()
+        optimizer = self.make_optimizer(0.0 if self._decays_itself else None)
         schedule = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda step: self.settings.lr_at(step) / self.settings.lr
         )

@@ -1,4 +1,3 @@
-"use strict";
 // Filters, charts and the comparison of two runs; the URL has the state of all controls. Names that users gave are
 // inserted as text: by textContent, or escaped in Plotly's labels, which interpret some tags.
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -8,7 +7,6 @@ const all = (selector) => [...document.querySelectorAll(selector)];
 const first = (selector) => document.querySelector(selector);
 const chosen = (name) => first(`select[name=${name}]`).value;
 const plain = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;");
-const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 const deviation = (values, m = mean(values)) => Math.sqrt(values.reduce((sum, value) => sum + (value - m) ** 2, 0) / (values.length - 1));
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -84,20 +82,16 @@ function drawHeat() {
   const cells = values(row).map((r) => values(column).map((c) => runs.filter((run) => setting(row, run) === r && setting(column, run) === c)));
   const star = (cell) => (new Set(cell.map((run) => run.group)).size > 1 ? "*" : "");
   const z = cells.map((line) => line.map((cell) => (cell.length ? 100 * mean(cell.map((run) => run[shows])) : null)));
-  const text = cells.map((line, i) => line.map((cell, j) => (cell.length ? `${isGain && z[i][j] > 0 ? "+" : ""}${z[i][j].toFixed(2)}${star(cell)}<br>${count(cell.length, isGain ? "pair" : "run")}` : "")));
+  const text = cells.map((line) => line.map((cell) => `${star(cell)}<br>${isGain ? "pairs" : "runs"}: ${cell.length}`));
   const colorscale = [...(isGain ? [[0, colour("low")], [0.5, colour("card")]] : [[0, colour("chip")]]), [1, colour("high")]];
-  const trace = { ...data.heat, x: values(column).map(plain), y: values(row).map(plain), z, text, textfont: { color: colour("ink") }, colorscale, zmid: isGain ? 0 : undefined };
+  const trace = { ...data.heat, texttemplate: isGain ? "%{z:+.2f}%{text}" : "%{z:.2f}%{text}", x: values(column).map(plain), y: values(row).map(plain), z, text, textfont: { color: colour("ink") }, colorscale, zmid: isGain ? 0 : undefined };
   const remark = cells.flat().some(star) ? data.mixed : runs.length ? "" : "No runs to show.";
   return draw("heat", [trace], column, row, remark, { height: 120 + 52 * Math.max(cells.length, 2) });
 }
 
 // The labels of each client: one dot per client and label, its area the number of samples.
 async function drawPartition() {
-  const select = first("#partition select");
-  const runs = new Map(data.runs.filter((run) => run.partition >= 0 && passes(run)).map((run) => [String(run.partition), run]));
-  select.replaceChildren(...[...runs].map(([value, run]) => new Option(`${run.label || run.dataset} · seed ${run.seed}`, value)));
-  if (runs.has(state.get("partition"))) select.value = state.get("partition");
-  const { trace, remark } = runs.size ? await unpack(data.partitions[select.value]) : { trace: {}, remark: "No run to show." };
+  const { trace, remark } = await unpack(data.partitions[chosen("partition")]);
   return draw("partition", [trace], "client", "label", remark);
 }
 
@@ -114,10 +108,10 @@ function compare() {
 }
 
 function update() {
+  document.documentElement.dataset.theme = themeOf();
   try { history.replaceState(null, "", `?${state}${location.hash}`); } catch { /* some browsers forbid it for local files */ }
   all("[data-facet]").forEach((button) => { button.ariaPressed = state.has(button.dataset.facet, button.dataset.value); });
-  all("#paired tr[data-pan]").forEach((row) => { row.hidden = !passes(row.dataset); });
-  all("#runs input").forEach((box) => { box.closest("tr").hidden = !passes(data.runs[box.name]); });
+  all("tr[data-pan]").forEach((row) => { row.hidden = !passes(row.dataset); });
   first("#count").textContent = `${data.runs.filter(passes).length} of ${data.runs.length} runs`;
   compare();
   return Promise.all(Object.entries({ curves: drawCurves, heat: drawHeat, partition: drawPartition }).map(([section, redraw]) => first(`#${section} .chart`) && redraw()));
@@ -143,17 +137,14 @@ all("option").forEach((option) => { option.selected ||= option.value === state.g
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const themeOf = () => state.get("theme") ?? (dark.matches ? "dark" : "light");
-const setTheme = () => { document.documentElement.dataset.theme = themeOf(); return update(); };
-onClick("#theme", () => { state.set("theme", themeOf() === "dark" ? "light" : "dark"); setTheme(); });
-dark.onchange = setTheme;
+onClick("#theme", () => { state.set("theme", themeOf() === "dark" ? "light" : "dark"); update(); });
+dark.onchange = update;
 first("#filters details").open = matchMedia("(min-width: 641px)").matches;
-setTheme().then(() => {
+update().then(() => {
   const [chart, nameOf] = [first("#curves .chart"), (event) => event.data[event.curveNumber].meta];
   chart?.addEventListener("keydown", moveByKey);
   chart?.on("plotly_legendclick", (event) => { show(shownLines().symmetricDifference(new Set([nameOf(event)]))); return false; });
   chart?.on("plotly_legenddoubleclick", (event) => { show([nameOf(event)]); return false; });
   chart?.on("plotly_selected", (event) => { if (event?.points.length) show(event.points.map((point) => point.data.meta)); });
 });
-let touched = false;
-for (const event of ["pointerdown", "keydown"]) addEventListener(event, () => { touched = true; });
-if (data.watching) setInterval(() => touched || location.reload(), 15000); // do not reload under a reader's hands
+if (data.watching) setInterval(() => navigator.userActivation.hasBeenActive || location.reload(), 15000); // not under a reader's hands

@@ -1,12 +1,16 @@
 """Does the position encoding have an effect in each layer? A table of its values per layer, with advice."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.table import Table
+from torch import Tensor
 
 from fedpan_exp.config import Experiment
 from fedpan_exp.models import Pan, PositionEncoding, encodings
+from fedpan_exp.models.position import ABSORBABLE, PLAIN, RANDOM
+from fedpan_exp.probes.identity import layer_swap_costs
 from fedpan_exp.studies.study import Study
 from fedpan_exp.system.atomic_io import write_json
 from fedpan_exp.system.console import console, print_status, warn
@@ -21,6 +25,9 @@ COLUMNS = {  # key of a record -> column of the table
     "spread": "spread",
     "on": "PANs",
     "norm": "norm layer",
+    "absorbed": "absorbed by training",
+    "cheapest_swap": "cheapest swap",
+    "median_swap": "median swap",
 }
 MAX_A = {"add": 0.25, "mul": 0.75}  # the largest in the paper; training may fail above
 
@@ -28,17 +35,19 @@ MAX_A = {"add": 0.25, "mul": 0.75}  # the largest in the paper; training may fai
 @dataclass
 class Doctor(Study):
     name: str = "doctor"
-    # Encodings depend neither on training nor on randomness.
+    # Encodings depend neither on training nor on randomness; swap costs are those of the initial weights of seed 0.
     irrelevant = ("algorithm", "fl_scene", "training", "fabric", "eval_every", "seed")
 
     def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
-        layers = encodings(experiment.build(experiment.pan))
-        rows = [examine(encoding) for encoding in layers]
+        net = replace(experiment, seed=0).network()
+        layers, costs = encodings(net), layer_swap_costs(net, net.state_dict())
+        rows = [examine(encoding) | swaps(encoding, costs.get(encoding.layer)) for encoding in layers]
         record.start()
         for number, row in enumerate(rows, start=1):
             record.write(number, row)
-        neutral = 0.0 if experiment.pan.mode == "add" else 1.0
-        values = {encoding.layer: encoding.values.tolist() for encoding in layers}
+        neutral = 1.0 if experiment.pan.mode in ("off", "mul", "rates") else 0.0
+        has_values = experiment.pan.mode not in RANDOM
+        values = {encoding.layer: encoding.values.tolist() for encoding in layers if has_values}
         write_json(record.folder / "encodings.json", {"neutral": neutral, "values": values})
         console.print(table(rows))
         show_advice(rows)
@@ -60,6 +69,14 @@ def examine(encoding: PositionEncoding) -> dict[str, Any]:
     }
 
 
+def swaps(encoding: PositionEncoding, costs: Tensor | None) -> dict[str, Any]:
+    """Whether training can absorb the encoding, and what two neurons need to take each other's part."""
+    absorbed = "yes" if encoding.mode in ABSORBABLE else "plain" if encoding.mode in PLAIN else "no"
+    if costs is None:
+        return {"absorbed": absorbed, "cheapest_swap": None, "median_swap": None}
+    return {"absorbed": absorbed, "cheapest_swap": costs.min().item(), "median_swap": costs.median().item()}
+
+
 def advise(encoding: PositionEncoding) -> str:
     largest = max(encoding.value_counts)
     if encoding.neutral:
@@ -79,6 +96,7 @@ def table(rows: list[dict[str, Any]]) -> Table:
     grid = Table(*COLUMNS.values(), box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for row in rows:
         cells = {**row, "spread": f"{row['spread']:.3g}", "on": "on" if row["on"] else "off"}
+        cells |= {name: "–" if row[name] is None else f"{row[name]:.2g}" for name in ("cheapest_swap", "median_swap")}
         grid.add_row(*(str(cells[name]) for name in COLUMNS))
     return grid
 
@@ -92,5 +110,5 @@ def show_advice(rows: list[dict[str, Any]]) -> None:
 
 
 def warn_about_amplitude(pan: Pan) -> None:
-    if not pan.is_off and MAX_A[pan.mode] < pan.A:
+    if not pan.is_off and MAX_A.get(pan.mode, math.inf) < pan.A:
         warn(f"pan.A={pan.A:g} is above {MAX_A[pan.mode]:g}, the paper's largest for pan={pan.mode}")

@@ -1,27 +1,40 @@
 """Accuracy against a swept setting: PANs off and on, or one line per kind of PAN."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from fedpan_exp.report.figure_result import FigureResult, NoData, legend_below, panels_of, values_of
+from fedpan_exp.report.figure import (
+    FigureResult,
+    Findings,
+    NoData,
+    draw_level,
+    draw_line,
+    legend_below,
+    panels,
+    panels_of,
+    values_of,
+)
 from fedpan_exp.report.frame import PAN_NAMES, VALUE, column, key, show
-from fedpan_exp.report.statistics import BestPan, Paired, best_pan, paired, seed_stats
+from fedpan_exp.report.statistics import (
+    BestPan,
+    MeanStd,
+    best_pan,
+    gain_cells,
+    mean_std,
+    pair_gains,
+    seed_stats,
+    stats_by,
+)
 from fedpan_exp.report.style import GREEN, OFF, ON
-from fedpan_exp.report.sweeps import Sweep
-from fedpan_exp.report.tables import MeanStd, gain, mean_std, table
-from fedpan_exp.studies.shared.figures import Findings, Rows, draw_level, draw_points, titled_panels
 
 COLOURS = {"add": GREEN, "mul": ON}
-OFF_ON_COLUMNS = ["PANs off (%)", "best PAN", "PANs on (%)", "on - off (points)", "pairs"]
-PAN_COLUMNS = ["panel", "PAN", "setting", "accuracy (%)", "on - off (points)", "pairs"]
 RULE = (
     "best PAN: highest mean of the last five rounds over the seeds that off and all PANs of the cell share; selected "
-    "and measured on the same runs, which is optimistic where several were tried"
+    "and measured on the same runs; `of it by choosing` is what the best of equally good PANs is expected to gain"
 )
 
 
@@ -33,92 +46,89 @@ def trained_runs(runs: pd.DataFrame) -> pd.DataFrame:
     return runs
 
 
-def off_on(sweep: Sweep, settings: Sequence[str]) -> FigureResult:
+def off_on(runs: pd.DataFrame, settings: Sequence[str]) -> FigureResult:
     """Panels by dataset and algorithm for each setting, with the other settings fixed at their most common value."""
-    runs = trained_runs(sweep.runs)
-    parts = []
+    runs = trained_runs(runs)
+    rows, gains = [], defaultdict(list)
     for setting in settings:
         fixed, selected = fix_others(runs, setting, settings)
-        panels = panels_of(selected, ("dataset", "algorithm"))
-        parts += [(setting, title + fixed, group) for title, group in panels.items()]
+        for title, group in panels_of(selected, ("dataset", "algorithm")).items():
+            for value, same in group.groupby(column(group, setting)):
+                best, point = best_pan(same), f"{setting.split('.')[-1]}={show(value)}"
+                rows.append({"panel": title + fixed, "setting": point, **best.cells()})
+                gains[point].append(best)
+    table = pd.DataFrame(rows)
+    points = table["setting"].str.partition("=")
+    parts = table.groupby([points[0], "panel"], sort=False)
     columns = min(5, -(-len(parts) // len(settings)))
-    figure, axes = titled_panels([title for _, title, _ in parts], 3.4 if columns < 4 else 2.3, 2.5, columns)
-    rows: Rows = []
-    gains: dict[str, list[float]] = {}
-    for panel, (setting, title, group) in zip(axes, parts, strict=True):
-        short = setting.split(".")[-1]
-        points = {value: best_pan(same) for value, same in group.groupby(column(group, setting))}
-        for label, pans, colour, style in (("PANs off", "off", OFF, "o--"), ("PANs on", "on", ON, "s-")):
-            cells = {value: mean_std(getattr(point, pans)) for value, point in points.items()}
-            draw_points(panel, cells, colour, label, style, evenly=True)
-        panel.set(xlabel=short, ylabel="accuracy (%)")
-        for value, point in points.items():
-            rows.append([title, f"{short}={show(value)}", *off_on_cells(point)])
-            gains.setdefault(f"{short}={show(value)}", []).extend(point.gain.differences if point.gain else [])
+    size = 3.4 if columns < 4 else 2.3, 2.5
+    figure, axes = panels([title for (_, title), _ in parts], ylabel="accuracy (%)", size=size, columns=columns)
+    for panel, ((name, _), part) in zip(axes, parts, strict=True):
+        cells = part.set_index(points.loc[part.index, 2])
+        draw_line(panel, cells["PANs off (%)"], OFF, "PANs off", "o--")
+        draw_line(panel, cells["PANs on (%)"], ON, "PANs on", "s-")
+        panel.set_xlabel(name)
     legend_below(figure, axes[0])
     on = runs[runs["pans"] == "on"]
     several_tried = on["pan"].groupby(key(on, "pan", "seed")).nunique().gt(1).any()
-    footnotes = [RULE] if several_tried else []
-    return FigureResult(figure, table(["panel", "setting", *OFF_ON_COLUMNS], rows), gain_findings(gains), footnotes)
+    return FigureResult(figure, table, gain_findings(gains), [RULE] if several_tried else [])
 
 
-def gain_findings(gains: Mapping[str, Sequence[float]]) -> Findings:
-    """`gain` over all pairs, and `gains` per value of the setting."""
-    everything = tuple(difference for differences in gains.values() for difference in differences)
-    each = [f"{value}: {100 * np.mean(differences):+.2f}" for value, differences in gains.items() if differences]
-    return {"gain": gain(Paired(everything)), "gains": ", ".join(each) or "–"}
+def gain_findings(bests: Mapping[str, list[BestPan]]) -> Findings:
+    """`gain` over all pairs, `gains` per value of the setting, and `fair gain`: corrected for choosing the best PAN, a
+    mean per seed, because runs of one seed are not independent."""
+    pooled = {value: pd.concat([best.gains for best in parts]) for value, parts in bests.items()}
+    each = [f"{value}: {100 * part.mean():+.2f}" for value, part in pooled.items() if len(part)]
+    everything = [difference for part in pooled.values() for difference in part]
+    fair = pd.concat([best.fair_gains for parts in bests.values() for best in parts] or [pd.Series(dtype=float)])
+    return {
+        "gain": mean_std(everything, sign=True),
+        "gains": ", ".join(each) or "–",
+        "fair gain": mean_std(fair.groupby(level=0).mean(), sign=True),
+    }
 
 
-def off_on_cells(point: BestPan) -> list[Any]:
-    pairs = point.gain.n if point.gain else 0
-    return [mean_std(point.off), point.pan, mean_std(point.on), gain(point.gain), pairs]
-
-
-def pan_against(sweep: Sweep, settings: Sequence[str]) -> FigureResult:
+def pans(runs: pd.DataFrame, settings: Sequence[str]) -> FigureResult:
     """PAN+ and PAN∘ against each of the settings (pan.A, pan.T), with PANs off as a horizontal line."""
-    datasets = panels_of(trained_runs(sweep.runs), ("dataset",))
-    panels = [(setting, *item) for item in datasets.items() for setting in settings]
-    figure, axes = titled_panels([title for _, title, _ in panels], 3.8, 2.5, 2 if len(panels) > 3 else 3)
-    rows: Rows = []
+    datasets = panels_of(trained_runs(runs), ("dataset",))
+    parts = [(setting, *item) for item in datasets.items() for setting in settings]
+    columns = 2 if len(parts) > 3 else 3
+    figure, axes = panels([title for _, title, _ in parts], ylabel="accuracy (%)", size=(3.8, 2.5), columns=columns)
+    rows: list[dict[str, Any]] = []
     findings: Findings = {}
-    for panel, (setting, title, group) in zip(axes, panels, strict=True):
-        more = draw_pans(panel, group, setting, settings, title)
-        rows, findings = rows + more[0], findings | more[1]
+    for panel, (setting, title, group) in zip(axes, parts, strict=True):
+        drawn = draw_pans(panel, group, setting, settings)
+        rows += [{"panel": title, **row} for row in drawn[0]]
+        findings |= drawn[1]
     legend_below(figure, axes[0])
-    return FigureResult(figure, table(PAN_COLUMNS, rows), findings)
+    return FigureResult(figure, pd.DataFrame(rows), findings)
 
 
 def draw_pans(
-    axes: Axes, runs: pd.DataFrame, setting: str, settings: Sequence[str], title: str
-) -> tuple[Rows, Findings]:
+    axes: Axes, runs: pd.DataFrame, setting: str, settings: Sequence[str]
+) -> tuple[list[dict[str, Any]], Findings]:
     """Return the rows of the table, and the best value and the spread of each line."""
-    short = setting.split(".")[-1]
-    off = runs[runs["pans"] == "off"]
-    rows: Rows = []
+    short, off, gains = setting.split(".")[-1], runs[runs["pans"] == "off"], pair_gains(runs)
+    rows: list[dict[str, Any]] = []
     findings: Findings = {}
     if len(off):
-        level = mean_std(seed_stats(off))
-        rows.append([title, "off", "", level, MeanStd(None, n=0), 0])
+        level = seed_stats(off)
+        rows.append({"PAN": "off", "setting": "", "accuracy (%)": level, **gain_cells(gains[off.index])})
         draw_level(axes, level, OFF, "PANs off")
-    ticks = [value for value in values_of(runs, setting) if value]
+    ticks = {show(value): MeanStd() for value in values_of(runs, setting) if value}
     for mode, colour in COLOURS.items():
         fixed, selected = fix_others(runs[(runs["pans"] == "on") & (runs["pan.mode"] == mode)], setting, settings)
-        by_value = dict(iter(selected.groupby(column(selected, setting))))
-        if not by_value:
-            continue
-        cells = {value: mean_std(seed_stats(same)) for value, same in by_value.items()}
-        points = {tick: cells.get(tick, MeanStd(None)) for tick in ticks}
-        draw_points(axes, points, colour, PAN_NAMES[mode], "s-", evenly=True)
+        cells = {show(value): cell for value, cell in stats_by(selected, setting).items()}
+        draw_line(axes, ticks | cells, colour, PAN_NAMES[mode], "s-")
         for value, cell in cells.items():
-            difference = paired(pd.concat([by_value[value], off]))
-            label = f"{short}={show(value)}{fixed}"
-            rows.append([title, PAN_NAMES[mode], label, cell, gain(difference), difference.n])
-        means = {value: cell.mean for value, cell in cells.items() if cell.mean is not None}
-        if means:
-            best = max(means, key=lambda value: means[value])
-            findings[f"best {mode} {short}"] = f"{show(best)} ({means[best]:.2f}%)"
-            findings[f"spread {mode} {short}"] = f"{max(means.values()) - min(means.values()):.2f} points"
-    axes.set(xlabel=short, ylabel="accuracy (%)")
+            same = selected.index[column(selected, setting).map(show) == value]
+            row = {"PAN": PAN_NAMES[mode], "setting": f"{short}={value}{fixed}", "accuracy (%)": cell}
+            rows.append(row | gain_cells(gains[same]))
+        means = pd.Series({value: cell.mean for value, cell in cells.items()}, dtype=float).dropna()
+        if len(means):
+            findings[f"best {mode} {short}"] = f"{means.idxmax()} ({means.max():.2f}%)"
+            findings[f"spread {mode} {short}"] = f"{means.max() - means.min():.2f} points"
+    axes.set_xlabel(short)
     return rows, findings
 
 
@@ -126,9 +136,8 @@ def fix_others(runs: pd.DataFrame, setting: str, settings: Sequence[str]) -> tup
     """The runs in which the other settings have their most common value, and a label of the values thus fixed."""
     label = ""
     for other in (name for name in settings if name != setting):
-        counts = Counter(column(runs, other).dropna())
+        counts = column(runs, other).value_counts(sort=False)
         if len(counts) > 1:
-            usual = counts.most_common(1)[0][0]
-            runs = runs[runs[other] == usual]
-            label += f", {other.split('.')[-1]}={show(usual)}"
+            runs = runs[runs[other] == counts.idxmax()]
+            label += f", {other.split('.')[-1]}={show(counts.idxmax())}"
     return label, runs

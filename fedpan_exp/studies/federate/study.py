@@ -18,7 +18,7 @@ SUMMED = ("comm/up_bytes", "comm/down_bytes", "time/round_s")
 
 @dataclass
 class Federate(Study):
-    name: str = "federate"
+    name: str = "federate"  # the chosen option
 
     def total_rounds(self, experiment: Experiment) -> int:
         return experiment.fl_scene.H

@@ -1,4 +1,4 @@
-"""Can two independently trained networks be averaged, with and without aligning their neurons?"""
+"""Can independently trained networks be averaged, with and without aligning their neurons?"""
 
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -6,9 +6,10 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-from fedpan_exp.alignment.fusion import interpolate, neuron_weights, sinkhorn, transport
+from fedpan_exp.alignment.fusion import average, interpolate, neuron_weights, sinkhorn, transport
 from fedpan_exp.alignment.matching import assign, distances, match_weights
 from fedpan_exp.alignment.permutation_spec import permute
+from fedpan_exp.alignment.pfnm import can_fuse, fuse_pfnm
 from fedpan_exp.config import Experiment
 from fedpan_exp.models import POSITIONS, activations
 from fedpan_exp.studies.shared.centralized import (
@@ -18,7 +19,7 @@ from fedpan_exp.studies.shared.centralized import (
     set_up_centralized,
     train_network,
 )
-from fedpan_exp.system.console import progress_bar
+from fedpan_exp.system.console import print_status, progress_bar
 from fedpan_exp.system.errors import require, require_choice
 from fedpan_exp.system.rng import rng
 from fedpan_exp.system.signals import StopRequest
@@ -29,9 +30,13 @@ State = dict[str, Tensor]
 
 @dataclass
 class Fusion(CentralizedStudy):
-    """(1 - mu) A + mu B of two networks, each trained on half of the data: Avg, and OT+Avg with B aligned to A."""
+    """(1 - mu) A + mu B of two networks, each trained on half of the data: Avg, and OT+Avg with B aligned to A.
+
+    Of more networks, B is the mean of all but the first. By PFNM, they are fused into one, without mu.
+    """
 
     name: str = "fusion"
+    parts: int = 2  # networks, each trained on one part of the data
     mu: list[float] = field(default_factory=list)
     by: str = "activations"  # how neurons are compared
     samples: int = 500  # training images for activations
@@ -43,7 +48,8 @@ class Fusion(CentralizedStudy):
         super().__post_init__()
         in_range = bool(self.mu) and all(0 <= mu <= 1 for mu in self.mu)
         require(in_range, "study.mu", "values in [0, 1]", self.mu)
-        require_choice("study.by", self.by, ("activations", "weights"))
+        require(self.parts >= 2, "study.parts", "at least 2", self.parts)
+        require_choice("study.by", self.by, ("activations", "weights", "pfnm"))
         require(self.samples >= 1, "study.samples", "at least 1", self.samples)
         require_choice("study.positions", self.positions, POSITIONS)
         require_choice("study.transport", self.transport, ("hard", "entropic"))
@@ -51,17 +57,32 @@ class Fusion(CentralizedStudy):
         require(has_pot, "study.transport", "hard without POT (pip install 'fedpan_exp[ot]')", self.transport)
         require(self.epsilon > 0, "study.epsilon", "above 0", self.epsilon)
 
+    def check(self, experiment: Experiment) -> None:
+        super().check(experiment)
+        if self.by == "pfnm":
+            is_mlp = can_fuse(experiment.meta_network().permutation_spec)
+            require(is_mlp, "model", "mlp with a hidden layer for study.by=pfnm", experiment.model.name)
+            rule = "off for study.by=pfnm, which moves neurons to other positions"
+            require(experiment.pans_off, "pan", rule, f"{experiment.pan.mode} with A={experiment.pan.A:g}")
+
     def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
-        setup = set_up_centralized(experiment, parts=2)
+        setup = set_up_centralized(experiment, parts=self.parts)
         images = len(setup.clients.images)
         rule = f"at most {images:,}, the number of training images"
         require(self.samples <= images, "study.samples", rule, self.samples)
         lock_run(experiment, record)
         record.start()
-        a, b = (train_network(setup, record, stop, k) for k in (0, 1))
+        networks = [train_network(setup, record, stop, k) for k in range(self.parts)]
         device = setup.evaluator.fabric.device
-        a, b = ({name: tensor.to(device) for name, tensor in state.items()} for state in (a, b))
-        aligned = self.align(setup, a, b)
+        networks = [{name: tensor.to(device) for name, tensor in state.items()} for state in networks]
+        if self.by == "pfnm":
+            self._fuse_by_pfnm(setup, record, networks)
+        else:
+            self._interpolate(setup, record, stop, networks)
+
+    def _interpolate(self, setup: CentralizedSetup, record: Record, stop: StopRequest, networks: list[State]) -> None:
+        a, *others = networks
+        b, aligned = average(others), average([self.align(setup, a, other) for other in others])
         results = {}
         with progress_bar("fuse", len(self.mu)) as progress:
             for number, mu in enumerate(progress.track(stop.interruptible(self.mu)), start=1):
@@ -74,6 +95,21 @@ class Fusion(CentralizedStudy):
                 progress.describe(f"mu {mu:g}  Avg {accuracies['avg_acc']:.2%}  OT+Avg {accuracies['ot_acc']:.2%}")
         middle = results[min(results, key=lambda mu: abs(mu - 0.5))]
         record.write_summary({"summary/avg_middle": middle["avg_acc"], "summary/ot_middle": middle["ot_acc"]})
+
+    def _fuse_by_pfnm(self, setup: CentralizedSetup, record: Record, networks: list[State]) -> None:
+        spec = setup.eval_network.permutation_spec
+        labels = torch.stack([setup.clients.label_counts(k) for k in range(self.parts)])
+        on_cpu = [{name: tensor.cpu() for name, tensor in state.items()} for state in networks]
+        fused = fuse_pfnm(on_cpu, spec, labels, rng(setup.experiment.seed, "matching"))
+        single = [setup.evaluate(state).accuracy for state in networks]
+        accuracies = {
+            "single_acc": sum(single) / len(single),  # the mean over the networks
+            "avg_acc": setup.evaluate(average(networks)).accuracy,
+            "pfnm_acc": setup.evaluate(fused).accuracy,
+        }
+        record.write(1, accuracies)
+        record.write_summary({f"summary/{name}": accuracy for name, accuracy in accuracies.items()})
+        print_status("fused", "  ".join(f"{name} {accuracy:.2%}" for name, accuracy in accuracies.items()))
 
     def align(self, setup: CentralizedSetup, a: State, b: State) -> State:
         """b with its neurons aligned to a's."""

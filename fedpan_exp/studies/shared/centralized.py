@@ -77,13 +77,10 @@ class CentralizedSetup:
         self.eval_network.load_state_dict(state)
         return self.evaluator.evaluate(self.test)
 
-    @torch.inference_mode()
     def logits(self, state: Mapping[str, Tensor]) -> Tensor:
         """[test images, classes]"""
         self.eval_network.load_state_dict(state)
-        self.eval_network.eval()
-        batches = self.test.x.split(self.evaluator.evaluation_batch(self.test))
-        return torch.cat([self.evaluator.net(self.evaluator.transform.normalize(x)) for x in batches])
+        return self.evaluator.logits(self.test.x)
 
 
 def set_up_centralized(experiment: Experiment, parts: int = 1) -> CentralizedSetup:
@@ -120,9 +117,7 @@ def train_network(
     """Train a new network on part k of the data and return its state; `on_epoch` gets the test result per epoch."""
     experiment, settings = setup.experiment, setup.experiment.study
     training, path = settings.training(experiment.training), checkpoint_path(record, k)
-    net = experiment.network()
-    if k:
-        experiment.model.initialise(net, rng(experiment.seed, "weights", k))
+    net = experiment.network(k)
     done = read_progress(path).epochs
     batches = EpochBatches(setup.clients, k, settings.B, setup.evaluator.has_batch_norm, stop, record.heartbeat)
     network = f"network {k + 1} of {len(setup.clients)}, " if len(setup.clients) > 1 else ""

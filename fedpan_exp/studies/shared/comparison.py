@@ -74,10 +74,7 @@ def finetune_client(
     batches = clients.batches(k, scene.H + 1, E, scene.B, skip_single=trainer.has_batch_norm)
     with trainer.net.using_encodings_of(k, experiment.seed):
         fit = trainer.fit(
-            stop.interruptible(batches),
-            scene.H + 1,
-            loss=lambda x, y: classification_loss(trainer.net(x), y),
-            adjust_gradient=lambda: None,
+            stop.interruptible(batches), scene.H + 1, loss=lambda x, y: classification_loss(trainer.net(x), y)
         )
     if not math.isfinite(fit.loss):
         raise Diverged(f"diverged at client {k}, which went on alone: its loss is {fit.loss}; try training.clip")

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from fedpan_exp.config import Experiment
-from fedpan_exp.data import Clients, DatasetSplits, ImageTensors, Split, read_split, split, withhold
+from fedpan_exp.data import Clients, DatasetSplits, ImageTensors, Split, load_dataset, read_split, split, withhold
 from fedpan_exp.federation import FederatedTask, Scene, torchrun
-from fedpan_exp.models import Network, encodings, inactive_layers
+from fedpan_exp.models import Network, count_weights, encodings, inactive_layers
 from fedpan_exp.system.atomic_io import write_json, write_text
 from fedpan_exp.system.console import print_status, warn
 from fedpan_exp.system.errors import ConfigError, require
@@ -50,6 +50,15 @@ def load_and_split(experiment: Experiment) -> SplitData:
     return SplitData(data, parts, unlabelled)
 
 
+def load_unlabelled(experiment: Experiment, name: str) -> Tensor:
+    """The training images of another dataset."""
+    images = load_dataset(name, experiment.dataset.root, experiment.dataset.verify).train.x
+    rule = f"a dataset of images [channels, height, width] {experiment.dataset.shape}"
+    require(list(images.shape[1:]) == experiment.dataset.shape, "algorithm.data", rule, f"{name} {[*images.shape[1:]]}")
+    print_status("server", f"{len(images):,} unlabelled training images of {name}")
+    return images
+
+
 def write_users(record: Record, data: DatasetSplits) -> None:
     """users.json: the users that the clients are, where the dataset names them."""
     if data.users:
@@ -87,7 +96,7 @@ class FederatedSetup:
     trainer: LocalTrainer
     clients: Clients
     test: ImageTensors
-    unlabelled: Tensor | None = None  # images withheld from all clients
+    unlabelled: Tensor | None = None  # images of the server
 
 
 def set_up(experiment: Experiment) -> FederatedSetup:
@@ -95,6 +104,8 @@ def set_up(experiment: Experiment) -> FederatedSetup:
     scene, net = experiment.fl_scene, experiment.network()
     describe_network(experiment, net)
     data, split, unlabelled = load_and_split(experiment)
+    if experiment.algorithm.server_dataset:
+        unlabelled = load_unlabelled(experiment, experiment.algorithm.server_dataset)
     trainer = make_trainer(experiment, net)
     device = trainer.fabric.device
     images, classes = data.train.to(device), experiment.dataset.classes
@@ -141,13 +152,17 @@ def describe_split(split: Split) -> str:
 
 def describe_network(experiment: Experiment, net: Network) -> None:
     pan = experiment.pan
-    weights = sum(p.numel() for p in net.parameters())
+    weights = count_weights(net)
     inactive = {} if pan.is_off else inactive_layers(net)  # reason -> layers
     active = [e.layer for e in encodings(net) if not any(e.layer in layers for layers in inactive.values())]
     owner = {"shared": "", "own": "; each client its own", "partial": f"; {pan.own_share:.0%} each client's own"}
     layers = " ".join(active) or "no layer"
     on = f"PANs {pan.mode}, A={pan.A:g}, T={pan.T:g}, on {layers}{owner[pan.per_client]}"
     print_status("network", f"{experiment.model.name}, {weights:,} weights; {'PANs off' if pan.is_off else on}")
+    if net.class_groups > 1:
+        sections = net.permutation_spec.sections
+        first, *own = [f"{layer} ({size})" for layer, size in net.permutation_spec.sizes.items() if sections[layer] > 1]
+        print_status("groups", f"{net.class_groups}, with {' '.join([*own, 'head'])} of their own behind {first}")
     if inactive:
         layers = "; ".join(f"{' '.join(names)} ({reason})" for reason, names in inactive.items())
         warn(f"pan.A={pan.A:g}, but the position encoding has no effect on {layers}")

@@ -1,0 +1,35 @@
+"""A PAN network and its plain twin: two curves on top of each other, their difference below on a log scale."""
+
+import pandas as pd
+
+from fedpan_exp.report.figure import FigureResult, NoData, legend, panels
+from fedpan_exp.report.frame import records
+from fedpan_exp.report.style import BLUE, GREY, ORANGE
+from fedpan_exp.studies.twin.variants import compare_variants
+
+COLUMNS = ("round", "pan/test_acc", "twin/test_acc", "pan/test_loss", "twin/test_loss", "twin/difference")
+SMALLEST = 1e-17  # shown for 0, which a log scale does not have
+
+
+def draw(runs: pd.DataFrame) -> FigureResult:
+    run = runs.iloc[0]
+    lines = records(run["folder"]).reindex(columns=COLUMNS).dropna()
+    if lines.empty:
+        raise NoData("the run has no twin")
+    absorbed = {True: "absorbed", False: "not absorbed"}.get(run.get("summary/absorbed"), "")
+    figure, axes = panels([absorbed, "", "", ""], "round", size=(4.4, 2.6), columns=2)
+    for panel, name in zip(axes[:2], ("acc", "loss"), strict=True):
+        panel.plot(lines["round"], lines[f"pan/test_{name}"], color=BLUE, linewidth=4, alpha=0.5, label="PAN")
+        panel.plot(lines["round"], lines[f"twin/test_{name}"], color=ORANGE, linewidth=1.2, label="plain twin")
+        panel.set(ylabel={"acc": "test accuracy", "loss": "test loss"}[name])
+    legend(axes[0])
+    loss_difference = (lines["pan/test_loss"] - lines["twin/test_loss"]).abs()
+    differences = {"largest difference of a weight": lines["twin/difference"], "difference of losses": loss_difference}
+    for panel, (label, values) in zip(axes[2:], differences.items(), strict=True):
+        panel.semilogy(lines["round"], values.clip(lower=SMALLEST), "o-", color=GREY, markersize=3)
+        panel.set_ylabel(label)
+    return FigureResult(figure)
+
+
+__all__ = ["compare_variants", "draw"]
+RUN_PLOTS = {"twin": draw}

@@ -1,0 +1,37 @@
+"""What replaces a sweep's own dataset, network and scene at a smaller scale, unless its file sets them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+SCALES = ("paper", "laptop", "smoke")
+
+# At scale=laptop: datasets that no registry has. Others are kept.
+SUBSTITUTES = {"femnist": "mnist", "svhn": "cifar10", "gtsrb": "cifar10", "cifar100": "cifar10", "cinic10": "cifar10"}
+# A network of the same family that trains on two cores. The released code's initialisation is a plateau at this width,
+# and He's needs a bound.
+NARROW = {"model.width_factor": 0.25, "model.init": "he", "training.clip": 5}
+# The paper's scene (K=100, R=0.1, E=5, alpha=0.1) is near chance after 40 rounds of such a network.
+LEARNABLE = {
+    **{"fl_scene.K": 20, "fl_scene.R": 0.5, "fl_scene.E": 1, "fl_scene.alpha": 0.5, "fl_scene.H": 60},
+    "eval_every": 5,
+}
+TRAINING_ROUNDS = ("federate", "shuffle_federate")  # the studies whose scene is the paper's main one
+
+
+def stand_ins(scale: str, grid: Mapping[str, Any], at_scale: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that replace those of a grid; `at_scale` are those of the sweep's file for this scale."""
+    if scale == "smoke":
+        return {key: value for key, value in (("dataset", "digits"), ("model", "mlp")) if key in grid} | dict(at_scale)
+    if scale == "laptop" and "dataset" in grid and not {"dataset", "model"} & set(at_scale):
+        return _narrow(grid) | dict(at_scale)
+    return dict(at_scale)
+
+
+def _narrow(grid: Mapping[str, Any]) -> dict[str, Any]:
+    dataset = SUBSTITUTES.get(grid["dataset"], grid["dataset"])
+    if dataset != "cifar10":
+        return {"dataset": dataset, "model": "mlp"}
+    has_own_scene = "fl_scene" in grid or grid.get("study", "federate") not in TRAINING_ROUNDS
+    scene = {} if has_own_scene else {key: value for key, value in LEARNABLE.items() if key not in grid}
+    model = "resnet20" if grid.get("model") == "resnet20" else "vgg9"
+    return {"dataset": dataset, "model": model, **NARROW, **scene}

@@ -1,0 +1,60 @@
+"""The documentation: every setting is in the reference, with its meaning, and the site builds without a warning."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from omegaconf import DictConfig
+
+from fedpan_exp.config import compose_config
+from fedpan_exp.system.paths import CONF
+
+ROOT = Path(__file__).parents[1]
+GROUPS = ("dataset", "model", "pan", "algorithm", "fl_scene", "study", "logger")
+
+
+@pytest.fixture(scope="module")
+def reference() -> dict[str, str]:
+    """Setting -> meaning, from the generated page."""
+    sys.path.insert(0, str(ROOT / "docs"))
+    from settings_page import page
+
+    rows = (re.fullmatch(r"\| `([\w.]+)` \| `.*?` \| (.*) \|", line) for line in page().splitlines())
+    return {row[1]: row[2].strip() for row in rows if row}
+
+
+def leaves(cfg: DictConfig, prefix: str = "") -> list[str]:
+    names = []
+    for key in map(str, cfg):
+        node = cfg._get_node(key)
+        is_section = isinstance(node, DictConfig) and not node._is_none()
+        names += leaves(node, f"{prefix}{key}.") if is_section else [f"{prefix}{key}"]
+    return names
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_setting_is_in_the_reference(group, reference):
+    for option in sorted(path.stem for path in (CONF / group).glob("*.yaml")):
+        missing = [name for name in leaves(compose_config(f"{group}={option}")) if name not in reference]
+        missing = [name for name in missing if name != "logger.wandb"]  # null where W&B is not chosen
+        assert not missing, f"{group}={option}"
+
+
+def test_every_setting_has_a_meaning(reference):
+    assert [name for name, meaning in reference.items() if not meaning] == []
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path):
+    subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)],
+        cwd=ROOT,
+        check=True,
+        timeout=300,
+    )
+    pages = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.html")}
+    assert {"index.html", "settings.html", "api.html", "howto/algorithm.html"} <= pages
+    fetched = re.compile(r'(?:src|href)="(?:https?:)?//[^"]+\.(?:js|css|woff2?)"')
+    assert [page for page in pages if fetched.search((tmp_path / page).read_text(encoding="utf-8"))] == []

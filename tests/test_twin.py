@@ -1,0 +1,107 @@
+"""A PAN network and its plain twin: equal up to rounding where docs/identity.md says so, different elsewhere."""
+
+import pytest
+import torch
+
+from conftest import experiment
+from fedpan_exp.config import Experiment
+from fedpan_exp.federation import federate
+from fedpan_exp.studies.shared.setup import make_task, set_up
+from fedpan_exp.studies.twin.plain_twin import broken_conditions
+from fedpan_exp.studies.twin.study import describe, make_twin
+from fedpan_exp.system.errors import ConfigError
+
+SMALL = (
+    *("study=twin", "dataset=digits", "model.init=he", "training.warmup=none"),
+    *("fl_scene.K=4", "fl_scene.R=0.5", "fl_scene.E=1", "fl_scene.H=2", "fl_scene.alpha=1"),
+)
+MLP = ("model.width=12", "model.depth=2")
+SERVER_ADAM = ("algorithm=fedopt", "algorithm.server_optimizer=adam", "algorithm.server_lr=0.01")
+ADD, MUL = ("pan=add", "pan.A=0.25"), ("pan=mul", "pan.A=0.5")
+NETWORKS = {
+    "vgg": (*MUL, "model=vgg9", "model.convs='4 M 6'", "model.hidden=[8]"),
+    "vgg bn": (*ADD, "model=vgg9", "model.convs='4 M 6'", "model.hidden=[8]", "model.norm=bn"),
+    "vgg bn, authors": (*MUL, "model=vgg9", "model.convs='4 M 6'", "model.norm=bn", "pan.placement=authors"),
+    "resnet bn": (*MUL, "model=resnet20", "model.width=4", "model.blocks=1"),
+    "resnet gn2": (*ADD, "model=resnet20", "model.width=4", "model.blocks=1", "model.norm=gn2"),
+    "frozen head": (*MUL, *MLP, "model.head=etf"),
+    "compensated": (*MUL, *MLP, "training.neuron_rates=compensated"),
+}
+
+
+def small(*overrides: str) -> Experiment:
+    return experiment(*SMALL, *overrides)
+
+
+def difference(settings: Experiment) -> float:
+    """The largest difference of a mapped weight over all rounds, relative to how far the weights have moved."""
+    setup = set_up(settings)
+    task = make_task(settings, setup)
+    twin, mapped = make_twin(settings, setup)
+    start = setup.trainer.net.weights.clone()
+    largest = 0.0
+    for ours, theirs in zip(federate(task), federate(twin), strict=True):
+        largest = max(largest, (mapped(ours.server.weights) - theirs.server.weights).abs().max().item())
+    moved = (ours.server.weights - start).abs().max().item()
+    assert moved > 0.01
+    assert ours.server.weights.dtype == torch.float64
+    return largest / moved
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "fedprox", "fedopt", "scaffold", "moon"])
+@pytest.mark.parametrize("pan", [ADD, MUL], ids=["add", "mul"])
+def test_training_absorbs_the_encoding(pan, algorithm):
+    strong = {"fedprox": ("algorithm.mu=0.1",)}.get(algorithm, ())
+    assert difference(small(*MLP, *pan, f"algorithm={algorithm}", *strong)) < 1e-9
+
+
+@pytest.mark.parametrize("algorithm", ["fednova", "feddyn", "fedrs", "fedphp", "fedpfn", "fedpnu"])
+def test_training_absorbs_the_encoding_with_other_algorithms(algorithm):
+    assert difference(small(*MLP, *MUL, f"algorithm={algorithm}")) < 1e-9
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_training_absorbs_the_encoding_of_any_network(network):
+    assert difference(small(*NETWORKS[network])) < 1e-9
+
+
+def test_the_shuffled_order_and_plain_sgd_are_absorbed_too():
+    assert difference(small(*MLP, *MUL, "pan.order=shuffled", "training.fast=false")) < 1e-9
+
+
+BROKEN = {
+    "weight decay, add": (*ADD, "training.weight_decay=0.01"),
+    "weight decay, mul": (*MUL, "training.weight_decay=0.01"),
+    "own encodings": (*MUL, "pan.per_client=own"),
+    "clipping": (*MUL, "training.clip=0.1"),
+    "server adam": (*MUL, *SERVER_ADAM),
+    **{kind: (f"pan={kind}",) for kind in ("frozen_bias", "after", "slope", "w_asym", "sigma_asym")},
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_training_does_not_absorb(case):
+    settings = small(*MLP, *BROKEN[case])
+    assert difference(settings) > 1e-4
+    (condition,) = broken_conditions(settings)
+    assert describe(settings, 1.0, False).endswith(condition)
+
+
+@pytest.mark.parametrize("exact", [(*ADD, "training.clip=0.1"), (*ADD, *SERVER_ADAM)], ids=" ".join)
+def test_add_is_absorbed_where_coordinates_are_only_shifted(exact):
+    settings = small(*MLP, *exact)
+    assert difference(settings) < 1e-9
+    assert not broken_conditions(settings)
+
+
+@pytest.mark.parametrize("pan", ["off", "bias_init", "rates"])
+def test_a_plain_network_has_no_twin(pan):
+    with pytest.raises(ConfigError, match=f"^pan must be a PAN for study=twin.*, got {pan}$"):
+        small(f"pan={pan}")
+
+
+def test_the_study_prints_and_draws(command):
+    result = command(*SMALL, *MLP, *MUL, "fl_scene.H=2")
+    assert result.code == 0, result.err
+    assert "result    absorbed: largest difference of a weight " in result.out
+    assert (result.runs[-1] / "twin.png").exists()
