@@ -119,4 +119,4 @@ def _serve(pipe: Connection, overrides: tuple[str, ...]) -> None:
     pipe.send(threads)
     while request := pipe.recv():
         round_idx, with_test = request
-        pipe.send(seconds(scene.sample_cohort(scene.K, round_idx, setting.seed), scene.E, with_test))
+        pipe.send(seconds(scene.sample_cohort(scene.K, round_idx, setting.seed), int(scene.E), with_test))

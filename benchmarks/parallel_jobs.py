@@ -25,7 +25,7 @@ def sweep(*overrides: str, threads: int | None = None) -> SweepResult:
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
         subprocess.run(
-            [sys.executable, "-m", "fedpan_exp", *JOBS, *overrides, f"runs={folder}"],
+            [sys.executable, "-m", "fedpan_exp", *JOBS, "logger=none", *overrides, f"runs={folder}"],
             check=True,
             stdout=subprocess.DEVNULL,
             env={**os.environ, **env},

@@ -10,7 +10,7 @@ from pathlib import Path
 def start_up(*overrides: str) -> float:
     """Seconds from the command to the start of the first round."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "fedpan_exp", f"runs={folder}", "fl_scene.H=1", *overrides]
+        command = [sys.executable, "-m", "fedpan_exp", f"runs={folder}", "logger=none", "fl_scene.H=1", *overrides]
         started = time.perf_counter()
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
@@ -24,7 +24,7 @@ def peak_memory(*overrides: str) -> float:
     """Peak memory of a run's main process, in megabytes (Linux; getrusage would include the parent)."""
     code = "from fedpan_exp.cli import main; main(); print(open('/proc/self/status').read())"
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-c", code, f"runs={folder}", *overrides]
+        command = [sys.executable, "-c", code, f"runs={folder}", "logger=none", *overrides]
         output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     (peak,) = (line.split()[1] for line in output.splitlines() if line.startswith("VmHWM"))
     return int(peak) / 1000
@@ -33,7 +33,7 @@ def peak_memory(*overrides: str) -> float:
 def peak_memory_over_ranks(*overrides: str) -> float:
     """Peak memory of all processes of a run, in megabytes; shared memory counts once (Linux: proportional set size)."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "fedpan_exp", f"runs={folder}", *overrides]
+        command = [sys.executable, "-m", "fedpan_exp", f"runs={folder}", "logger=none", *overrides]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
             peak = 0
             while process.poll() is None:

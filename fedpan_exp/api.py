@@ -3,22 +3,21 @@
 Every mistake in a setting raises fedpan_exp.UserError with one readable line.
 """
 
-from collections.abc import Generator
-from contextlib import nullcontext
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from omegaconf import OmegaConf
 from safetensors.torch import load_file
 from torch import Tensor
 
 from fedpan_exp import config
 from fedpan_exp.config import Experiment
 from fedpan_exp.config.hydra_errors import as_user_errors
-from fedpan_exp.federation import Round, count_ranks, make_executor
+from fedpan_exp.federation import ClientStates, Round, count_ranks, make_executor
 from fedpan_exp.federation import federate as run_rounds
 from fedpan_exp.report.collect import draw_run
 from fedpan_exp.report.frame import load as load_runs
@@ -67,8 +66,7 @@ class Result:
 
 def experiment(*settings: str) -> Experiment:
     """Compose and check an experiment, as typed values: `experiment("pan=mul").fl_scene.alpha`."""
-    _register()
-    with as_user_errors(settings):
+    with _composing(settings):
         return config.experiment(*settings)
 
 
@@ -81,7 +79,8 @@ def federate(*settings: str, verbose: bool = False) -> Generator[Round]:
     with nullcontext() if verbose else quietly():
         task = make_task(chosen, set_up(chosen))
     ranks = count_ranks(chosen.ranks, task.cohort_size, task.trainer.fabric.device)
-    yield from run_rounds(task, make_executor(task, ranks))
+    states, fork = ClientStates(), chosen.forked()
+    yield from run_rounds(task, make_executor(task, ranks, states), fork.start(task, states) if fork else None)
 
 
 def run(*settings: str, verbose: bool = False) -> Result:
@@ -89,11 +88,10 @@ def run(*settings: str, verbose: bool = False) -> Result:
 
     `fedpan_exp.run("algorithm=scaffold", "pan=mul", "runs=my_runs").records`
     """
-    _register()
-    with as_user_errors(settings):
+    with _composing(settings):
         cfg = config.compose_config(*settings)
         chosen = config.read(cfg)
-    values: Any = OmegaConf.to_container(cfg, resolve=True)
+    values = config.settings_of(cfg, chosen)
     record = Record(values, config.identify(chosen, values), chosen.logger, settings, draw_run)
     if record.status not in FINISHED or chosen.rerun:
         with nullcontext() if verbose else quietly(), graceful_shutdown() as stop:
@@ -105,6 +103,10 @@ def run(*settings: str, verbose: bool = False) -> Result:
     return Result(record.folder)
 
 
-@cache
-def _register() -> None:
-    config.register(load_studies())
+@contextmanager
+def _composing(settings: Sequence[str]) -> Iterator[None]:
+    with config.registered(_studies(), settings), as_user_errors(settings):
+        yield
+
+
+_studies = cache(load_studies)

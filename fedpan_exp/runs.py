@@ -14,6 +14,7 @@ from rich.table import Table
 from fedpan_exp.system.console import clock, console, error_console
 from fedpan_exp.system.errors import UserError
 from fedpan_exp.tracking.runs import UNFINISHED, RunEntry, find_runs
+from fedpan_exp.tracking.wandb_sync import sync
 
 EXAMPLES = """\
 examples:
@@ -24,6 +25,7 @@ examples:
   python -m fedpan_exp.runs runs --retry                 the commands that finish unfinished runs
   python -m fedpan_exp.runs runs --retry run             run these commands, one after another
   python -m fedpan_exp.runs runs --json                  as JSON
+  python -m fedpan_exp.runs sync runs                    upload the W&B runs that were logged offline
 """
 INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 STYLES = {"done": "green", "running": "cyan", "interrupted": "yellow", "failed": "red", "diverged": "magenta"}
@@ -36,7 +38,12 @@ def main() -> None:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("args", nargs="*", metavar="folder | setting=value", help="folders of runs; which runs to show")
+    parser.add_argument(
+        "args",
+        nargs="*",
+        metavar="folder | setting=value",
+        help="folders of runs; which runs to show; sync before them",
+    )
     parser.add_argument("--sweep", metavar="NAME", help="show the runs that this sweep covers, including missing ones")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
@@ -48,12 +55,17 @@ def main() -> None:
     )
     args = parser.parse_args()
     try:
-        filters = [arg for arg in args.args if "=" in arg]
-        folders = [Path(arg) for arg in args.args if "=" not in arg] or [Path("runs")]
+        is_sync, paths = args.args[:1] == ["sync"], args.args
+        if is_sync:
+            paths = paths[1:]
+        filters = [arg for arg in paths if "=" in arg]
+        folders = [Path(arg) for arg in paths if "=" not in arg] or [Path("runs")]
         for folder in folders:
             if not folder.is_dir():
                 raise UserError(f"there is no folder {folder}")
         runs = find_runs(folders, filters, args.sweep)
+        if is_sync:
+            raise SystemExit(sync([run.folder for run in runs if run.status != "running"]))
         if not runs:
             error_console.print(f"no matching runs in {', '.join(map(str, folders))}", markup=False)
         raise SystemExit(show(runs, args.json, args.retry))

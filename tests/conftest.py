@@ -21,6 +21,7 @@ from fedpan_exp.training import Classifier, FabricSettings, LocalTrainer, Traini
 torch.set_num_threads(1)  # several tests run in parallel, and each may start processes
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ.pop("FEDPAN_DATA", None)
+os.environ["WANDB_MODE"] = "disabled"  # tests of W&B set the mode
 config.register(load_studies())
 
 

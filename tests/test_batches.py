@@ -5,6 +5,9 @@ import torch
 
 from conftest import PLAIN_PIXELS, clients_of, random_images
 from fedpan_exp.data import Clients, ImageTransform
+from fedpan_exp.federation import Scene
+from fedpan_exp.studies.shared.setup import check_local_work
+from fedpan_exp.system.errors import ConfigError
 from fedpan_exp.system.rng import rng
 
 
@@ -15,6 +18,22 @@ def test_an_epoch_has_every_sample_of_the_client_once():
     expected = PLAIN_PIXELS.normalize(images.x[10:]).flatten(1)
     assert torch.equal(seen.unique(dim=0), expected.unique(dim=0))
     assert [len(y) for _, y in clients.batches(1, round_idx=1, E=2, B=8)] == [8, 8, 4, 8, 8, 4]
+
+
+@pytest.mark.parametrize(("E", "sizes"), [(0.5, [8, 2]), (1, [8, 8, 4]), (1.25, [8, 8, 4, 5]), (0.05, [1])])
+def test_the_last_epoch_may_be_a_fraction(E, sizes):
+    clients = clients_of(random_images(20), [20])
+    part, whole = (list(clients.batches(0, 1, epochs, B=8)) for epochs in (E, 2))
+    assert [len(y) for _, y in part] == sizes
+    assert clients.steps(0, E, B=8) == len(sizes)
+    assert all(torch.equal(x, y[: len(x)]) for (x, _), (y, _) in zip(part, whole, strict=False))
+
+
+def test_steps_continue_over_as_many_epochs_as_they_need():
+    clients = clients_of(random_images(20), [20])
+    steps, epochs = list(clients.batches(0, 1, E=1, B=8, steps=5)), list(clients.batches(0, 1, E=2, B=8))
+    assert len(steps) == 5
+    assert all(torch.equal(a[0], b[0]) for a, b in zip(steps, epochs, strict=False))
 
 
 def test_batches_depend_on_seed_round_and_client_only():
@@ -84,3 +103,10 @@ def test_about_half_of_the_images_are_flipped():
     unchanged = (augmented == x).flatten(1).all(1)
     assert (flipped ^ unchanged).all()
     assert flipped.float().mean().item() == pytest.approx(0.5, abs=0.1)
+
+
+def test_a_fraction_of_an_epoch_without_any_sample_is_refused():
+    check_local_work([1, 9], Scene(E=1))
+    check_local_work([1, 9], Scene(E=0.5, steps=2))
+    with pytest.raises(ConfigError, match=r"fl_scene.E must be at least 1 sample of every client, .* has 1, got 0.5"):
+        check_local_work([1, 9], Scene(E=0.5))

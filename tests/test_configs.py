@@ -4,11 +4,13 @@ import pytest
 import yaml
 
 from conftest import experiment
+from fedpan_exp.data import OWN_DATA
 from fedpan_exp.system.paths import CONF, SWEEPS
 
 # What a group or an option needs that the defaults do not have; models: images large enough for all of them.
 NEEDS = {"model": ["dataset=cifar10"], "fed2": ["model.groups=10"], "feddf": ["fl_scene.reserve=0.1"]}
-OPTIONS = [(folder.name, path.stem) for folder in CONF.iterdir() if folder.is_dir() for path in folder.glob("*.yaml")]
+OPTIONS = {(folder.name, path.stem) for folder in CONF.iterdir() if folder.is_dir() for path in folder.glob("*.yaml")}
+OPTIONS -= {("dataset", name) for name in OWN_DATA}  # need the user's images: tests/test_own_data.py
 
 
 @pytest.mark.parametrize(("group", "option"), sorted(OPTIONS))

@@ -36,7 +36,8 @@ def test_a_study_is_identified_by_what_it_depends_on():
 
 
 def test_settings_that_were_added_later_keep_the_id_at_their_neutral_value():
-    assert len({*names("model.init=authors"), *names()}) == 1
+    assert len({*names("model.init=authors", "fl_scene.steps=null", "plugins=[]"), *names()}) == 1
+    assert len({*names("fl_scene.steps=9", "fl_scene.E=1,0.5"), *names("fl_scene.E=0.5")}) == 2
     assert len({*names("model.init=authors,he,torch")}) == 3
     vgg = ("dataset=cifar10", "model=vgg9")
     assert len({*names(*vgg, "model.width_factor=1,0.5"), *names(*vgg)}) == 2

@@ -13,7 +13,10 @@ import pytest
 
 from fedpan_exp import dashboard
 from fedpan_exp.system.atomic_io import read_json, read_lines
+from fedpan_exp.system.errors import UserError
 from fedpan_exp.tracking.record import Record
+from fedpan_exp.tracking.wandb_settings import WandbSettings
+from fedpan_exp.tracking.wandb_sync import sync
 
 SMALL = ("dataset=digits", "model.width=16", *(f"fl_scene.{s}" for s in ("K=5", "R=0.4", "E=1", "H=4")))
 OFFLINE = ("logger=wandb", "logger.wandb.mode=offline", "logger.wandb.tags=[pans,test]")
@@ -103,7 +106,7 @@ def environment(home: Path) -> dict[str, str]:
 
 
 def test_no_key_no_terminal_no_network(tmp_path):
-    program = [sys.executable, "-m", "fedpan_exp", *SMALL, "logger=wandb"]
+    program = [sys.executable, "-m", "fedpan_exp", *SMALL]  # W&B is the default
     ended = subprocess.run(
         program,
         cwd=tmp_path,
@@ -114,10 +117,55 @@ def test_no_key_no_terminal_no_network(tmp_path):
         timeout=300,
     )
     assert ended.returncode == 0, ended.stderr
-    assert ended.stderr.count("\n") == 1
-    assert ended.stderr.startswith("fedpan_exp: warning: no W&B key found: logging offline; upload later with")
+    assert not ended.stderr
+    line = "wandb     no W&B key found: logging offline; upload later with `python -m fedpan_exp.runs sync runs`"
+    assert ended.stdout.count(line) == 1
     (folder,) = (path for path in (tmp_path / "runs").iterdir() if path.is_dir())
     assert_complete(folder)
+
+
+@pytest.mark.parametrize(
+    ("variables", "settings", "mode"),
+    [
+        ({}, {}, "auto"),
+        ({"WANDB_MODE": "offline"}, {}, "offline"),
+        ({"WANDB_MODE": "dryrun"}, {}, "offline"),
+        ({"WANDB_MODE": "disabled"}, {}, "disabled"),
+        ({"WANDB_MODE": "online"}, {"mode": "offline"}, "offline"),
+        ({"WANDB_DISABLED": "true"}, {"mode": "online"}, "disabled"),
+        ({"WANDB_DISABLED": "false"}, {}, "auto"),
+    ],
+)
+def test_wandbs_own_variables_are_respected(monkeypatch, variables, settings, mode):
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert WandbSettings(**settings).effective_mode() == mode
+
+
+def test_sync_uploads_each_offline_run_once(tmp_path, capsys):
+    runs = [tmp_path / name for name in "abc"]
+    for run in runs:
+        (run / "wandb" / f"offline-run-{run.name}").mkdir(parents=True)
+    uploaded: list[str] = []
+
+    def upload(folder: Path) -> str:
+        uploaded.append(folder.name)
+        return "no network" if folder.name.endswith("b") and uploaded.count(folder.name) == 1 else ""
+
+    assert sync(runs, upload, lambda: True) == 1
+    shown = capsys.readouterr()
+    assert "2 uploaded, 1 failed, 0 uploaded earlier" in shown.out
+    assert "offline-run-b could not be uploaded (no network)" in shown.err
+    assert sync(runs, upload, lambda: True) == 0
+    assert sorted(uploaded) == ["offline-run-a", "offline-run-b", "offline-run-b", "offline-run-c"]
+    assert sync(runs, upload, lambda: False) == 0  # nothing to upload: no key is needed
+
+
+def test_sync_without_a_key_is_refused(tmp_path):
+    (tmp_path / "a" / "wandb" / "offline-run-a").mkdir(parents=True)
+    with pytest.raises(UserError, match="uploading to W&B needs a key: run `wandb login`"):
+        sync([tmp_path / "a"], has_key=lambda: False)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ def main() -> None:
     floor, test = make_floor(setting, net)
     for round_idx in range(1, job.rounds + 1):
         cohort = scene.sample_cohort(scene.K, round_idx, setting.seed)
-        floor.round(cohort, scene.E, scene.B, setting.training.lr, warmup=1)
+        floor.round(cohort, int(scene.E), scene.B, setting.training.lr, warmup=1)
         job.end_round(floor.test(test))
     job.report()
 

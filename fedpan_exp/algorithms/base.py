@@ -81,7 +81,7 @@ class FedAvg:
         """The round whose random draw selects the cohort: rounds with the same number train the same clients."""
         return round_idx
 
-    def epochs(self, server: ServerState, E: int) -> int:
+    def epochs(self, server: ServerState, E: float) -> float:
         """The local epochs of a round."""
         return E
 

@@ -81,7 +81,7 @@ class FedMA(FedAvg):
     def cohort_round(self, round_idx: int, net: FlatNet) -> int:
         return 1 + (round_idx - 1) // len(layers_of(net))
 
-    def epochs(self, server: ServerState, E: int) -> int:
+    def epochs(self, server: ServerState, E: float) -> float:
         is_head = phase_of(server) == len(server.state["sizes"])
         return HEAD_EPOCHS * E if is_head else E
 

@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 
 def main() -> None:
     _, *args = sys.argv
-    if {"--help", "-h"} & set(args):
-        from fedpan_exp.cli.help import help_text  # before torch is imported, so that --help is fast
-
-        print(help_text())
-        return
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # makes Hydra raise its errors instead of printing them
     try:
+        if {"--help", "-h"} & set(args):
+            show_help(args)
+            return
+        if args[:1] == ["new"]:
+            from fedpan_exp.cli.new import write_plugin
+
+            write_plugin(args[1:])
+            return
         check_order(args)
         compose_and_run(args)
     except UserError as error:
@@ -35,6 +38,21 @@ def main() -> None:
         reason, command = describe(interruption), shlex.join(["python", "-m", "fedpan_exp", *args])
         report(UserError(f"{reason}; run the same command to resume: {command}"))
         raise SystemExit(getattr(interruption, "exit_code", 130)) from None
+
+
+def show_help(args: list[str]) -> None:
+    """Print --help; without plugins neither they nor torch are imported, so that it is fast."""
+    from importlib.metadata import entry_points
+
+    from fedpan_exp.cli.help import help_text
+
+    added = []
+    if any(arg.startswith("plugins=") for arg in args) or entry_points(group="fedpan_exp.plugins"):
+        from fedpan_exp import plugins
+
+        plugins.activate(plugins.in_overrides(args))
+        added = list(plugins.described())
+    print(help_text(added))
 
 
 def check_order(args: list[str]) -> None:
@@ -54,7 +72,7 @@ def compose_and_run(args: list[str]) -> None:
     from fedpan_exp.studies import load_studies
     from fedpan_exp.system.console import bar_console, console, error_console
 
-    config.register(load_studies())
+    config.register(load_studies(), args)
     if torchrun.is_launched():
         torchrun.connect()
         console.quiet = bar_console.quiet = error_console.quiet = torchrun.rank() > 0
@@ -108,7 +126,6 @@ def run_trial(cfg: "DictConfig", args: list[str]) -> float | None:
 def run_experiment(cfg: "DictConfig", args: list[str]) -> float | None:
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
-    from omegaconf import OmegaConf
 
     from fedpan_exp import config
     from fedpan_exp.config.choices import find_choices
@@ -119,7 +136,7 @@ def run_experiment(cfg: "DictConfig", args: list[str]) -> float | None:
 
     hydra = HydraConfig.get()
     experiment = config.read(cfg)
-    settings: Any = OmegaConf.to_container(cfg, resolve=True)
+    settings = config.settings_of(cfg, experiment)
     identity = config.identify(experiment, settings)
     record = Record(settings, identity, experiment.logger, hydra.overrides.task, draw_run)
     if experiment.plan:

@@ -1,5 +1,6 @@
 """--help: example commands, and the config groups with the first comment of each option's YAML."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import yaml
@@ -21,7 +22,10 @@ Examples:
   python -m fedpan_exp sweeps=alpha scale=laptop            a grid or figure of the paper, at a smaller scale
   python -m fedpan_exp sweeps=alpha plan=true               what it would cost, without running it
 
+  python -m fedpan_exp plugins=[mine.py] algorithm=mine     an algorithm, model, dataset, ... of your own
+
 Other commands:
+  python -m fedpan_exp new algorithm mine                   write such a plugin, its YAML and its test
   python -m fedpan_exp.report runs                          figures and tables on one page, with the paper's numbers
   python -m fedpan_exp.runs                                 which runs are done, failed or unfinished (--retry)
   python -m fedpan_exp.misalignment runs                    the cost of non-i.i.d. data, in misplaced neurons
@@ -37,8 +41,9 @@ Hydra's own options:             python -m fedpan_exp --hydra-help
 """
 
 
-def help_text() -> str:
-    defaults = _defaults()
+def help_text(added: Iterable[tuple[str, str, str]] = ()) -> str:
+    """`added`: the setting, name and description of what plugins add."""
+    defaults, added = _defaults(), list(added)
     lines = [USAGE, "Groups and their options (* = default):"]
     for group, chosen in defaults.items():
         folder = SWEEPS if group == "sweeps" else CONF / group
@@ -46,6 +51,12 @@ def help_text() -> str:
         for option in sorted(folder.glob("*.yaml")):
             mark = "*" if option.stem == chosen else " "
             lines.append(f"  {mark} {option.stem:<16} {_first_comment(option)}")
+        lines += [f"  + {name:<16} {text}" for setting, name, text in added if setting == group]
+    others = [f"  + {setting}={name}  {text}" for setting, name, text in added if setting not in defaults]
+    if others:
+        lines += ["", "Settings:", *others]
+    if added:
+        lines += ["", "+ from plugins"]
     return "\n".join([*lines, "", SETTINGS])
 
 

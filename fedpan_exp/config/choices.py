@@ -1,6 +1,5 @@
 """Settings that nobody typed: one config group, or a sweep, chose them for another. Runs show them at the start."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -10,11 +9,11 @@ from typing import Any
 from hydra.conf import HydraConf
 from omegaconf import DictConfig, OmegaConf
 
+from fedpan_exp import plugins
+from fedpan_exp.config.compose import GLOBAL_PACKAGE
 from fedpan_exp.config.sweep_file import GRID_KEYS
 from fedpan_exp.system.paths import CONF, SWEEPS
 from fedpan_exp.tracking.logs import flat
-
-GLOBAL_PACKAGE = re.compile(r"^# *@package +_global_ *$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -74,6 +73,7 @@ def short(value: Any) -> str:
 
 def _files(folders: Iterable[Path], group: str, option: str) -> Iterable[Path]:
     candidates = [SWEEPS / f"{option}.yaml"] if group == "sweeps" else [f / group / f"{option}.yaml" for f in folders]
+    candidates += [plugin.file.parent / "conf" / group / f"{option}.yaml" for plugin in plugins.active()]
     return [path for path in candidates if path.is_file()][:1]
 
 

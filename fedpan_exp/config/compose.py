@@ -1,47 +1,99 @@
 """From Hydra's config to an Experiment: register the schemas, compose, convert, check."""
 
 import operator
-from collections.abc import Mapping
-from dataclasses import fields
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, fields
+from functools import cache
 from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
+from fedpan_exp import plugins
 from fedpan_exp.algorithms import ALGORITHMS
 from fedpan_exp.config.experiment import Experiment
 from fedpan_exp.config.sweep_file import as_config
+from fedpan_exp.data import OWN_DATA, OwnData
 from fedpan_exp.models import MODELS
-from fedpan_exp.system.errors import ConfigError, hint
+from fedpan_exp.system.errors import ConfigError, first_line, hint
 from fedpan_exp.system.paths import CONF, SWEEPS
-from fedpan_exp.tracking.identity import RunIdentity
+from fedpan_exp.tracking.identity import RunIdentity, whole
 
 VARIANTS = {"paper": "canonical", "authors": "authors"}
+GLOBAL_PACKAGE = re.compile(r"^# *@package +_global_ *$", re.MULTILINE)  # in a YAML file
 
 
-def register(studies: Mapping[str, type]) -> None:
+def register(studies: Mapping[str, type], overrides: Sequence[str] = ()) -> None:
     """Register the schemas of all groups and the sweeps with Hydra, in addition to the YAML files in conf/.
 
-    Studies are passed in: they are built on top of this package.
+    Studies are passed in: they are built on top of this package. `overrides` name the plugins.
     """
     # fidelity=authors selects the released code's variant of an algorithm where it differs from the canonical one.
     OmegaConf.register_new_resolver("variant", VARIANTS.__getitem__, replace=True)
     OmegaConf.register_new_resolver("at_smoke", _at_smoke, replace=True)
     OmegaConf.register_new_resolver("product", operator.mul, replace=True)
     OmegaConf.register_new_resolver("divisible", _divisible, replace=True)
+    plugins.activate(plugins.in_overrides(overrides))
     store = ConfigStore.instance().store
     store(name="schema", node=Experiment)
-    for group, schemas in (("algorithm", ALGORITHMS), ("model", MODELS), ("study", studies)):
+    groups: dict[str, Mapping[str, type]] = {
+        "algorithm": ALGORITHMS,
+        "model": MODELS,
+        "study": {**studies, **plugins.STUDIES},
+        "dataset": OWN_DATA,
+    }
+    for group, schemas in groups.items():
         for name, schema in schemas.items():
             store(group=f"{group}/schema", name=name, node=schema, package=group)
-    for sweep in sorted(SWEEPS.glob("*.yaml")):
-        store(group="sweeps", name=sweep.stem, node=as_config(sweep), package="_global_")
+    for group, name, _, plugin in plugins.options():
+        node, package = _plugin_option(group, name, plugin)
+        store(group=group, name=name, node=node, package=package, provider=plugin.name)
+    for name, sweep in _sweeps().items():
+        store(group="sweeps", name=name, node=sweep, package="_global_")
+
+
+@contextmanager
+def registered(studies: Mapping[str, type], overrides: Sequence[str]) -> Iterator[None]:
+    """Register in this context only: a program around us may store configs of its own under the same names."""
+    store = ConfigStore.instance()
+    outer = store.repo
+    store.repo = {
+        name: entry for name, entry in outer.items() if name == "hydra" or getattr(entry, "provider", None) == "hydra"
+    }
+    try:
+        register(studies, overrides)
+        yield
+    finally:
+        store.repo = outer
+
+
+@cache
+def _sweeps() -> dict[str, dict[str, Any]]:
+    return {path.stem: as_config(path) for path in sorted(SWEEPS.glob("*.yaml"))}
+
+
+def _plugin_option(group: str, name: str, plugin: plugins.Plugin) -> tuple[Any, str]:
+    """The option of a plugin as Hydra composes it, and its package: its YAML file, or the defaults of its settings."""
+    path = plugin.option_file(group, name)
+    if not path:
+        schema = "plugin" if group == "dataset" else name
+        return {"defaults": [f"schema/{schema}"], "name": name}, group
+    try:
+        content = OmegaConf.create(path.read_text(encoding="utf-8"))
+    except (OSError, YAMLError, OmegaConfBaseException) as error:
+        raise ConfigError(f"{path} must be a YAML file, got an error: {first_line(error)}") from None
+    return content, "_global_" if GLOBAL_PACKAGE.search(path.read_text(encoding="utf-8")) else group
 
 
 def read(cfg: DictConfig) -> Experiment:
     """Convert a composed config and check it; an invalid setting raises ConfigError."""
+    plugins.activate(cfg.plugins)  # also in processes of a launcher, which have composed nothing
     experiment = OmegaConf.to_object(cfg)
     assert isinstance(experiment, Experiment)
     _reject_unknown(cfg, experiment)
@@ -55,6 +107,17 @@ def identify(experiment: Experiment, settings: Mapping[str, Any]) -> RunIdentity
     """Return the identity of an experiment's run; `settings` are the same experiment as nested dicts."""
     study = experiment.study
     return RunIdentity.of(settings, study.irrelevant, experiment.pans_off, study.total_rounds(experiment))
+
+
+def settings_of(cfg: DictConfig, experiment: Experiment) -> dict[str, Any]:
+    """The settings as nested dicts, for the run folder; with what follows from the plugins and from own data."""
+    settings: Any = OmegaConf.to_container(cfg, resolve=True)
+    settings["plugins"] = experiment.used_plugins()
+    settings["fl_scene"]["file"] = experiment.fl_scene.file
+    settings["fl_scene"]["E"] = whole(settings["fl_scene"]["E"])
+    if isinstance(experiment.dataset, OwnData):
+        settings["dataset"] |= asdict(experiment.dataset)
+    return settings
 
 
 def compose_config(*overrides: str) -> DictConfig:

@@ -2,15 +2,17 @@
 
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from omegaconf import MISSING
 
+from fedpan_exp import plugins
 from fedpan_exp.algorithms import FedAvg
 from fedpan_exp.config.settle import Settle
 from fedpan_exp.data import DatasetSettings
-from fedpan_exp.federation import CheckpointSettings, Scene, check_ranks
+from fedpan_exp.federation import CheckpointSettings, Fork, Scene, check_ranks
 from fedpan_exp.models import (
     ModelSettings,
     Network,
@@ -57,6 +59,8 @@ class Experiment:
     probe_every: int = 0  # rounds; 0: the last round only
     fidelity: str = "paper"  # the chosen option of this group
     scale: str = "paper"  # the chosen option of this group
+    fork: str | None = None  # RUN@20: continue this run after this round
+    plugins: list[str] = field(default_factory=list)  # Python files with algorithms, models, ... of the user's own
     ranks: str = "auto"  # processes that train the clients of a round
     runs: str = "runs"  # the folder of the run folders
     rerun: bool = False
@@ -78,6 +82,10 @@ class Experiment:
         fits = self.training.neuron_rates == "plain" or self.pan.mode == "mul"
         require(fits, "training.neuron_rates", f"plain with pan={self.pan.mode}", self.training.neuron_rates)
         check_ranks(self.ranks)
+        if fork := self.forked():
+            model = {name: value for name, value in vars(self.model).items() if name not in ("lr", "authors_lr")}
+            dataset = {"name": self.dataset.name, "shape": self.dataset.shape, "classes": self.dataset.classes}
+            fork.check(self.fl_scene.H, {"dataset": dataset, "model": model})
         require_choice("on_error", self.on_error, ("continue", "stop"))
 
     def network(self, k: int = 0) -> Network:
@@ -115,6 +123,25 @@ class Experiment:
         if self.pan.is_off or self.pan.fixes_weights or {"model", "pan"} & set(self.study.irrelevant):
             return self.pan.is_off
         return all(encoding.neutral for encoding in encodings(self.meta_network()))
+
+    def forked(self) -> Fork | None:
+        """The run and the round that this experiment continues."""
+        return Fork.find(self.fork, Path(self.runs)) if self.fork else None
+
+    def used_plugins(self) -> list[str]:
+        """The plugins that this experiment depends on, with their content: mine.py@3f2ab1c0."""
+        names = {
+            "dataset": [self.dataset.name],
+            "fl_scene.partition": [self.fl_scene.partition],
+            "pan.encoding": [] if self.pan.is_off else [self.pan.encoding],
+            "probes": self.probes,
+        }
+        classes = {"algorithm": type(self.algorithm), "model": type(self.model), "study": type(self.study)}
+        irrelevant = self.study.irrelevant
+        return plugins.used(
+            {setting: chosen for setting, chosen in names.items() if setting.split(".")[0] not in irrelevant},
+            [chosen for group, chosen in classes.items() if group not in irrelevant],
+        )
 
     def evaluates(self, round_idx: int) -> bool:
         """Whether to test after a round: every `eval_every` rounds, and in the last five, whose mean is reported."""

@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
+from fedpan_exp import plugins
+from fedpan_exp.config.compose import compose_config
 from fedpan_exp.config.sweep_file import GRID_KEYS
 from fedpan_exp.system.errors import UserError, hint, listed
 from fedpan_exp.system.paths import CONF, SWEEPS
@@ -52,7 +53,8 @@ def one_line(error: Exception, overrides: Sequence[str]) -> str:
     if isinstance(error, MissingConfigException) and error.options is not None:
         group, _, option = missing.rpartition("/")
         files = (SWEEPS if group == "sweeps" else CONF / group).glob("*.yaml")
-        options = sorted(path.stem for path in files) or error.options  # Hydra's own groups have no files in conf/
+        added = [name for owner, name, *_ in plugins.options() if owner == group]
+        options = sorted(path.stem for path in files) + added or error.options  # Hydra's own groups have no files
         return f"{group} must be {listed(options, 'or')}, got {option}{hint(option, options)}"
     if isinstance(error, OverrideParseException):
         return f"cannot read {error.override!r}; settings are written name=value, as in pan.A=0.1"
@@ -80,16 +82,12 @@ def _unknown(name: str, overrides: Sequence[str], file: str = "") -> str:
 
 def _settings(overrides: Sequence[str]) -> list[str]:
     """List all valid setting names for the chosen config groups."""
-    from hydra import compose, initialize_config_dir
-
     groups = [path.name for path in CONF.iterdir() if path.is_dir() and path.name != "hydra"]
     choices = [override for override in overrides if override.split("=")[0] in groups]
-    GlobalHydra.instance().clear()
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        try:
-            cfg = compose("config", choices)
-        except HYDRA_ERRORS:
-            cfg = compose("config")
+    try:
+        cfg = compose_config(*choices)
+    except HYDRA_ERRORS:
+        cfg = compose_config()
     return [*groups, *_names(cfg)]
 
 

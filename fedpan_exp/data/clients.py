@@ -1,6 +1,8 @@
 """The clients' data: mini-batches by indexing into one training set that all clients share."""
 
+import math
 from collections.abc import Iterator, Sequence
+from itertools import count, islice
 
 import torch
 from torch import Tensor
@@ -47,13 +49,30 @@ class Clients:
         """Number of training samples of client k per class, int64 [classes], in main memory."""
         return self._labels[self.train[k].cpu()].bincount(minlength=self._classes)
 
-    def batches(self, k: int, round_idx: int, E: int, B: int, skip_single: bool = False) -> Iterator[Batch]:
-        """Yield E epochs of shuffled, augmented mini-batches: the same for every algorithm, model and PAN setting."""
+    def steps(self, k: int, E: float, B: int) -> int:
+        """Number of mini-batches in E epochs of client k."""
+        samples = self.samples(k)
+        return int(E) * math.ceil(samples / B) + math.ceil(int(E % 1 * samples) / B)
+
+    def batches(
+        self, k: int, round_idx: int, E: float, B: int, skip_single: bool = False, steps: int | None = None
+    ) -> Iterator[Batch]:
+        """Yield shuffled, augmented mini-batches: the same for every algorithm, model and PAN setting.
+
+        Of E epochs, the last one may be a fraction; or of as many epochs as `steps` batches need.
+        """
+        batches = self._epochs(k, round_idx, math.inf if steps else E, B, skip_single)
+        return islice(batches, steps) if steps else batches
+
+    def _epochs(self, k: int, round_idx: int, E: float, B: int, skip_single: bool) -> Iterator[Batch]:
         generator = rng(self.seed, "batches", round_idx, k)
         x_all, y_all = self.images.x, self.images.y
-        for _ in range(E):
+        for epoch in count():
+            samples = int(min(1.0, E - epoch) * self.samples(k))
+            if samples < 1:
+                return
             order = self.train[k][torch.randperm(self.samples(k), generator=generator)].to(x_all.device)
-            for index in order.split(B):
+            for index in order[:samples].split(B):
                 x, y = x_all.index_select(0, index), y_all.index_select(0, index)  # 3 x faster than []
                 x = self.transform.augment(x, generator)  # also of a batch to skip: the random numbers stay the same
                 if not (skip_single and len(index) == 1):  # BatchNorm cannot train on one sample

@@ -1,5 +1,6 @@
 """Settings of a dataset, and the sources of all datasets by name."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +26,7 @@ SOURCES: dict[str, Source] = {
     source.name: source for source in (MNIST, FEMNIST, SVHN, GTSRB, CIFAR10, CIFAR100, CINIC10, FASHION_MNIST)
 }
 BUILT_IN = {"digits": load_digits}  # part of an installed package: nothing to download
+LOADERS: dict[str, Callable[[Path], DatasetSplits]] = {}  # of plugins: from dataset.root to images
 
 
 DATASETS = (*SOURCES, *BUILT_IN)
@@ -57,7 +59,7 @@ class DatasetSettings:
     authors_lr: float = "${model.authors_lr}"  # type: ignore[assignment] # lr of the released code
 
     def __post_init__(self) -> None:
-        require_choice("dataset.name", self.name, DATASETS)
+        self.check_name()
         is_shape = len(self.shape) == 3 and min(self.shape) > 0
         require(is_shape, "dataset.shape", "channels, height, width", self.shape)
         channels = self.shape[0]
@@ -71,14 +73,21 @@ class DatasetSettings:
         require(0 < self.user_share <= 1, "dataset.user_share", "in (0, 1]", self.user_share)
         require(0 <= self.user_test < 1, "dataset.user_test", "in [0, 1)", self.user_test)
 
+    def check_name(self) -> None:
+        require_choice("dataset.name", self.name, (*SOURCES, *BUILT_IN))
+
     @property
     def is_available(self) -> bool:
         """Whether `load` finds the dataset without downloading it."""
         return self.name in BUILT_IN or has_files(SOURCES[self.name], Path(self.root).expanduser())
 
+    def read(self) -> DatasetSplits:
+        """All images of the dataset, downloaded if needed."""
+        return load_dataset(self.name, self.root, self.verify)
+
     def load(self, seed: int) -> DatasetSplits:
-        """Load the dataset, downloading it if needed; the seed draws subsets, users and what they hold out."""
-        data = load_dataset(self.name, self.root, self.verify)
+        """Load the dataset; the seed draws subsets, users and what they hold out."""
+        data = self.read()
         shape = list(data.train.x.shape[1:])
         if shape != self.shape:
             raise DataError(f"dataset.shape must be {shape}, the image shape of {self.name}, got {self.shape}")
@@ -90,8 +99,8 @@ class DatasetSettings:
             raise DataError(f"dataset.classes must be {rule}, got {self.classes}")
         drawn = draw_users(data, self.user_share, seed)
         if data.users:
-            paper = f"the paper has {SOURCES[self.name].users:,} in total"
-            print_status("users", f"{len(drawn.users):,} drawn from {len(data.users):,}; {paper}")
+            paper = f"; the paper has {SOURCES[self.name].users:,} in total" if self.name in SOURCES else ""
+            print_status("users", f"{len(drawn.users):,} drawn from {len(data.users):,}{paper}")
         data = hold_out(drawn, self.user_test, seed)
         if not len(data.test):
             raise DataError(f"dataset.user_test must be large enough for a test set, got {self.user_test}")

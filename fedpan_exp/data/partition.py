@@ -110,7 +110,11 @@ PARTITIONERS: dict[str, Callable[[np.ndarray, PartitionConfig, np.random.Generat
     "iid": _iid,
     "shards": _shards,
 }
-KINDS = (*PARTITIONERS, "natural")
+
+
+def kinds() -> list[str]:
+    """The names of all partitions, also those of plugins."""
+    return [*PARTITIONERS, "natural", "file"]
 
 
 def _by_user(users: Tensor | None, K: int) -> list[Tensor]:

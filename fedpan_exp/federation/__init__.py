@@ -1,8 +1,9 @@
 """Rounds of local training and aggregation."""
 
-from fedpan_exp.federation.checkpoint import Checkpoints, CheckpointSettings
+from fedpan_exp.federation.checkpoint import KEPT, Checkpoints, CheckpointSettings
 from fedpan_exp.federation.client_states import ClientStates
 from fedpan_exp.federation.executors import WorkerDied, check_ranks, count_ranks, make_executor, torchrun
+from fedpan_exp.federation.fork import Fork
 from fedpan_exp.federation.loop import federate
 from fedpan_exp.federation.round import Round
 from fedpan_exp.federation.scene import Scene
@@ -10,10 +11,12 @@ from fedpan_exp.federation.snapshot import Snapshot
 from fedpan_exp.federation.task import FederatedTask
 
 __all__ = [
+    "KEPT",
     "CheckpointSettings",
     "Checkpoints",
     "ClientStates",
     "FederatedTask",
+    "Fork",
     "Round",
     "Scene",
     "Snapshot",

@@ -8,7 +8,8 @@ import json
 import re
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from fedpan_exp.system.errors import first_line, require
 FORMAT = 1
 CLIENT_FILE = re.compile(r"\d+-[0-9a-f]{32}\.safetensors")
 KEPT_CHECKPOINTS = 2  # the newest, and the one before it in case the newest is damaged
+KEPT = "kept"  # subfolder of a run with the checkpoints that stay
 STATE = "memory/"  # prefix of the server's own vectors in format 1
 
 
@@ -34,8 +36,10 @@ class CheckpointSettings:
 
     every: int = 10  # rounds; 0: never
     seconds: float = 60.0
+    keep: list[int] = field(default_factory=list)  # rounds whose checkpoints stay after the run
 
     def __post_init__(self) -> None:
+        require(all(round_idx >= 1 for round_idx in self.keep), "checkpoint.keep", "rounds from 1", self.keep)
         require(self.every >= 0, "checkpoint.every", "at least 0", self.every)
         require(self.seconds > 0, "checkpoint.seconds", "above 0", self.seconds)
 
@@ -100,6 +104,23 @@ class Checkpoints:
             self._prune_states(states)
             return checkpoint
         return None
+
+    def keep(self, round_idx: int, folder: Path) -> None:
+        """Copy the checkpoint of a round to another folder, its manifest last. If the disk fails, warn."""
+        manifest = f"{_name(round_idx)}.json"
+        try:
+            (folder / "clients").mkdir(parents=True, exist_ok=True)
+            for file in (*read_json(self._folder / manifest)["files"], manifest):
+                atomic_write(folder / file, partial(shutil.copyfile, self._folder / file))
+        except (OSError, KeyError) as error:
+            warn(f"the checkpoint of round {round_idx} could not be kept ({first_line(error)})")
+
+    def rounds(self) -> list[int]:
+        return sorted(int(path.stem) for path in self._folder.glob("[0-9]*.json"))
+
+    def load(self, round_idx: int, device: Any = "cpu") -> Checkpoint:
+        """Load the checkpoint of a round; raise OSError, ValueError or KeyError if it is not intact."""
+        return self._load(self._folder / f"{_name(round_idx)}.json", device)
 
     def clear(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -50,8 +50,9 @@ def train_client(
 
         algorithm.init_client(net, client)
         E = algorithm.epochs(server, scene.E)
+        batches = task.clients.batches(k, round_idx, E, scene.B, skip_single=trainer.has_batch_norm, steps=scene.steps)
         fit = trainer.fit(
-            interruptible(task.clients.batches(k, round_idx, E, scene.B, skip_single=trainer.has_batch_norm)),
+            interruptible(batches),
             round_idx,
             loss=lambda x, y: algorithm.loss(net, x, y, client),
             adjust_gradient=(lambda: algorithm.adjust_gradient(net, client)) if algorithm.adjusts_gradient else None,

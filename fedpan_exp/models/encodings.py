@@ -30,7 +30,7 @@ def sign(J: int, T: float) -> Tensor:
 
 def ramp(J: int, T: float) -> Tensor:
     """Linear from -1 to 1: every neuron has a distinct value. T does not apply."""
-    return torch.linspace(-1, 1, J, dtype=torch.float64, device="cpu")
+    return torch.linspace(-1, 1, J, dtype=torch.float64)
 
 
 def quarter(J: int, T: float) -> Tensor:
@@ -40,7 +40,7 @@ def quarter(J: int, T: float) -> Tensor:
 
 def random(J: int, T: float) -> Tensor:
     """Uniform random values, the same for all clients and seeds: part of the architecture. T does not apply."""
-    return 2 * torch.rand(J, dtype=torch.float64, generator=rng(0, "random encoding", J), device="cpu") - 1
+    return 2 * torch.rand(J, dtype=torch.float64, generator=rng(0, "random encoding", J)) - 1
 
 
 ENCODINGS: dict[str, Callable[[int, float], Tensor]] = {
@@ -55,5 +55,4 @@ ENCODINGS: dict[str, Callable[[int, float], Tensor]] = {
 
 def _phase(J: int, T: float) -> Tensor:
     """Phase of each position within its period, in [0, 1)."""
-    # Explicitly on the CPU: on torch's meta device the values could not be inspected for being neutral.
-    return T * torch.arange(J, dtype=torch.float64, device="cpu") / J % 1
+    return T * torch.arange(J, dtype=torch.float64) / J % 1

@@ -146,7 +146,8 @@ class PositionEncoding(nn.Module):
         super().__init__()
         self.layer, self.neurons, self.mode, self.T = layer, neurons, mode, T
         self.norm = norm  # the adjacent norm layer: none, after bn, before gn8
-        wave = A * ENCODINGS[encoding](neurons, T)
+        with torch.device("cpu"):  # on the meta device, values could not be inspected for being neutral
+            wave = A * ENCODINGS[encoding](neurons, T)
         if is_shuffled:
             wave = wave[torch.randperm(neurons, generator=rng(0, "order", layer, neurons), device="cpu")]
         is_random = mode in RANDOM and A > 0

@@ -88,7 +88,7 @@ def estimate_costs(jobs: Sequence[Job]) -> list[Cost]:
             family = type(experiment.model).__name__ + _key(settings, ("fabric",))
             sample_s = work.operations / once(measure_speed, family, experiment, work.operations, ranks) / ranks
         visits = (scene.H - RunEntry(job.record.folder).rounds) * cohort_size
-        seconds = visits * scene.E * split.samples * sample_s
+        seconds = visits * scene.local_samples(split.samples) * sample_s
         costs.append(Cost(seconds, scene.H * RECORD_BYTES + work.weight_bytes + PLOT_BYTES, visits * work.sent_bytes))
     return costs
 

@@ -114,7 +114,7 @@ def _compose_job(overrides: list[str], typed: list[str], master: DictConfig, loa
     with open_dict(cfg):
         del cfg["hydra"]
     experiment = config.read(cfg)
-    settings: Any = OmegaConf.to_container(cfg, resolve=True)
+    settings = config.settings_of(cfg, experiment)
     record = Record(settings, config.identify(experiment, settings), experiment.logger)
     return Job(overrides, experiment, record, tuple(find_choices(cfg, hydra, typed)))
 

@@ -33,6 +33,9 @@ NON_IDENTITY_KEYS = (
 # Settings that were added later, with the value at which they change nothing: such runs keep their id.
 NEUTRAL_VALUES: dict[str, Any] = {
     "fl_scene.reserve": 0.0,
+    "fl_scene.steps": None,
+    "fl_scene.file": None,
+    "study.split": "fedpan_exp",
     "model.init": "authors",
     "model.width_factor": 1.0,
     "dataset.samples": None,
@@ -45,6 +48,14 @@ NEUTRAL_VALUES: dict[str, Any] = {
     "pan.n_fix": 0,
     "training.decay_to": "zero",
     "training.neuron_rates": "plain",
+}
+
+# Partition -> settings of the split that it does not use. Those of plugins may use all.
+UNUSED = {
+    **dict.fromkeys(("dirichlet", "dirichlet_class", "dirichlet_balanced"), ("shards",)),
+    **dict.fromkeys(("iid", "natural"), ("alpha", "shards")),
+    "shards": ("alpha",),
+    "file": ("alpha", "shards", "K", "min_samples", "small_clients"),
 }
 
 PERIODLESS = ("ramp", "quarter", "random")  # encodings that do not use T
@@ -87,10 +98,17 @@ def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off
     for name in dict.fromkeys((*NON_IDENTITY_KEYS, *irrelevant)):
         *sections, key = name.split(".")
         reduce(dict.__getitem__, sections, identity_config).pop(key, None)
-    unused = {"alpha": "dirichlet", "shards": "shards"}  # setting -> the partition that uses it
+    if fork := identity_config.pop("fork", None):  # the name of the run, wherever it is
+        identity_config["fork"] = fork.rpartition("/")[2]
+    if plugins := identity_config.pop("plugins", None):  # their content, wherever they are
+        identity_config["plugins"] = sorted(plugin.rpartition("@")[2] for plugin in plugins)
     if scene := identity_config.get("fl_scene"):
-        for key in (key for key, kind in unused.items() if kind not in scene["partition"]):
-            scene.pop(key)
+        for key in UNUSED.get(scene["partition"], ()):
+            scene.pop(key, None)
+        if scene["partition"] == "file":
+            scene["file"] = scene["file"].rpartition("@")[2]  # its content, wherever it is
+        if "E" in scene:
+            scene["E"] = "steps" if scene.get("steps") else whole(scene["E"])
     if (model := identity_config.get("model")) and "groups" not in model:
         model.pop("shared_layers", None)
     if not identity_config.get("probes"):  # probes only add metrics
@@ -123,6 +141,11 @@ def run_name(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_o
     }
     shown = [part for group, part in parts.items() if group not in irrelevant]
     return "-".join([*shown, run_id(settings, irrelevant, pans_off)])
+
+
+def whole(number: float) -> float:
+    """5 for 5.0: as it was written when a setting took whole numbers only."""
+    return int(number) if number == int(number) else number
 
 
 def is_off(pan: Mapping[str, Any]) -> bool:

@@ -24,7 +24,7 @@ class LoggerSettings:
             loggers.append(CsvLogger(run))
         if self.tensorboard:
             loggers.append(TensorBoardLogger(run))
-        if self.wandb:
+        if self.wandb and self.wandb.effective_mode() != "disabled":
             from fedpan_exp.tracking.wandb_log import WandbLogger  # slow to import
 
             loggers.append(WandbLogger(self.wandb, run))

@@ -127,6 +127,10 @@ class Record:
             self._log(line["round"], {name: value for name, value in line.items() if name != "round"})
         return earlier
 
+    def copy_metrics(self, lines: bytes) -> None:
+        """Begin metrics.jsonl with lines of another run; `start` keeps them."""
+        atomic_write(self.folder / "metrics.jsonl", lambda path: path.write_bytes(lines))
+
     def write(self, round_idx: int, metrics: Mapping[str, Any]) -> None:
         """Append one line to metrics.jsonl, in a single write."""
         try:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import wandb
 
-from fedpan_exp.system.console import warn
+from fedpan_exp.system.console import print_status, warn
 from fedpan_exp.system.errors import first_line
 from fedpan_exp.tracking.logs import RunInfo, flat
 from fedpan_exp.tracking.wandb_settings import WandbSettings, has_key
@@ -40,8 +40,9 @@ class WandbLogger:
             self._try(lambda: self._finish(summary, status))
 
     def _start(self, run: RunInfo) -> None:
-        """Log online if possible, else offline, without a prompt. `wandb sync` uploads offline runs later."""
-        if self._settings.mode != "offline":
+        """Log online if possible, else offline, without a prompt. `runs sync` uploads offline runs later."""
+        mode = self._settings.effective_mode()
+        if mode != "offline":
             try:
                 if has_key():
                     self._init(run, "online")
@@ -50,7 +51,11 @@ class WandbLogger:
             except Exception as error:
                 reason = f"W&B cannot be reached ({first_line(error)})"
                 wandb.teardown()
-            warn(f"{reason}: logging offline; upload later with `wandb sync {self._folder}/wandb/offline-run-*`")
+            later = f"upload later with `python -m fedpan_exp.runs sync {self._folder.parent}`"
+            if mode == "auto":
+                print_status("wandb", f"{reason}: logging offline; {later}")
+            else:
+                warn(f"{reason}: logging offline; {later}")
         self._init(run, "offline")
 
     def _init(self, run: RunInfo, mode: Literal["online", "offline"]) -> None:

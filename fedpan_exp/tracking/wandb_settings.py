@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from fedpan_exp.system.errors import require_choice
 
+MODES = ("auto", "online", "offline", "disabled")
+
 
 @dataclass
 class WandbSettings:
@@ -15,7 +17,14 @@ class WandbSettings:
     weights: bool = False  # whether to upload the final weights as an artifact
 
     def __post_init__(self) -> None:
-        require_choice("logger.wandb.mode", self.mode, ("auto", "online", "offline"))
+        require_choice("logger.wandb.mode", self.mode, MODES)
+
+    def effective_mode(self) -> str:
+        """The mode, after W&B's own variables: WANDB_DISABLED ends all logging, WANDB_MODE counts where it is auto."""
+        if os.environ.get("WANDB_DISABLED", "").lower() in ("true", "1", "yes", "on"):
+            return "disabled"
+        wanted = os.environ.get("WANDB_MODE", "").replace("dryrun", "offline")
+        return wanted if self.mode == "auto" and wanted in MODES else self.mode
 
 
 def has_key() -> bool:

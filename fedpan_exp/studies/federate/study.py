@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from fedpan_exp.algorithms import ServerState
 from fedpan_exp.config import Experiment
-from fedpan_exp.federation import Checkpoints, ClientStates, count_ranks, federate, make_executor
+from fedpan_exp.federation import KEPT, Checkpoints, ClientStates, count_ranks, federate, make_executor
 from fedpan_exp.probes import PROBES, make_probes, measure
 from fedpan_exp.studies.shared.setup import FederatedSetup, accuracies, make_task, set_up, write_partition, write_users
 from fedpan_exp.studies.study import Study
@@ -44,6 +44,9 @@ def run_federated(experiment: Experiment, setup: FederatedSetup, record: Record,
     if experiment.rerun:
         checkpoints.clear()
     resume = checkpoints.restore_latest(states, record.metrics_bytes, trainer.fabric.device)
+    if not resume and (fork := experiment.forked()):
+        resume = fork.start(task, states)
+        record.copy_metrics(fork.records(resume.records))
     records = record.start(keep_bytes=resume.records if resume else 0)
     write_users(record, setup.data)
     write_partition(record, setup.data, setup.split, experiment.dataset.classes)
@@ -72,8 +75,11 @@ def run_federated(experiment: Experiment, setup: FederatedSetup, record: Record,
                     metrics |= measure(probes, round_.snapshot)
                 record.write(rounds, metrics)
                 records.append({"round": rounds, **metrics})
-                if checkpoints.is_due(rounds):
+                is_kept = rounds in experiment.checkpoint.keep
+                if checkpoints.is_due(rounds) or is_kept:
                     checkpoints.save(rounds, server, states, record.metrics_bytes)
+                if is_kept:
+                    checkpoints.keep(rounds, record.folder / KEPT)
                 progress.describe(f"round {rounds}/{scene.H}  {describe(records)}")
         except Interrupted as interruption:
             if interruption.cleanly and rounds:

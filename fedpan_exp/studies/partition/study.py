@@ -1,10 +1,12 @@
-"""How is the data distributed over clients? Writes the label counts per client as a table and a plot."""
+"""How is the data distributed over clients? Writes the split, and the label counts per client as a table and a plot."""
 
 from dataclasses import dataclass
 
 from fedpan_exp.config import Experiment
+from fedpan_exp.data import FORMATS, write_split
 from fedpan_exp.studies.shared.setup import load_and_split, write_partition, write_users
 from fedpan_exp.studies.study import Study
+from fedpan_exp.system.errors import require_choice
 from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import Record
 
@@ -12,14 +14,19 @@ from fedpan_exp.tracking.record import Record
 @dataclass
 class Partition(Study):
     name: str = "partition"
+    split: str = "fedpan_exp"  # format of the file with the split
     # These do not affect the split.
     irrelevant = ("model", "pan", "algorithm", "training", "eval_every", "probes", "probe_every")
+
+    def __post_init__(self) -> None:
+        require_choice("study.split", self.split, FORMATS)
 
     def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
         data, split, _ = load_and_split(experiment)
         record.start()
         write_users(record, data)
         counts = write_partition(record, data, split, experiment.dataset.classes)
+        write_split(record.folder, data, split, experiment.seed, self.split)
         sizes = counts.sum(1).float()
         labels = (counts > 0).sum(1).float()
         record.write_summary(

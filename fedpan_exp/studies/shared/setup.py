@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from fedpan_exp.config import Experiment
-from fedpan_exp.data import Clients, DatasetSplits, ImageTensors, Split, load_dataset, split, withhold
-from fedpan_exp.federation import FederatedTask, torchrun
+from fedpan_exp.data import Clients, DatasetSplits, ImageTensors, Split, load_dataset, read_split, split, withhold
+from fedpan_exp.federation import FederatedTask, Scene, torchrun
 from fedpan_exp.models import Network, count_weights, encodings, inactive_layers
 from fedpan_exp.system.atomic_io import write_json, write_text
 from fedpan_exp.system.console import print_status, warn
@@ -40,7 +40,10 @@ def load_and_split(experiment: Experiment) -> SplitData:
     data, unlabelled = withhold(load(experiment), scene.reserve, experiment.seed)
     if unlabelled is not None:
         print_status("reserve", f"{len(unlabelled):,} training images withheld from all clients")
-    parts = split(data.train.y, scene.partition_config(), experiment.seed, data.train.users)
+    if scene.split_file:
+        data, parts = read_split(scene.split_file, data)
+    else:
+        parts = split(data.train.y, scene.partition_config(), experiment.seed, data.train.users)
     print_status(
         "clients", f"{describe_split(parts)}, {scene.partition}; {scene.cohort_size(len(parts.parts))} per round"
     )
@@ -107,6 +110,7 @@ def set_up(experiment: Experiment) -> FederatedSetup:
     device = trainer.fabric.device
     images, classes = data.train.to(device), experiment.dataset.classes
     clients = Clients(images, trainer.transform, split.parts, scene.local_test, experiment.seed, classes)
+    check_local_work([len(part) for part in clients.train], scene)
     if trainer.has_batch_norm:
         check_batch_norm([len(part) for part in clients.train], scene.B)
     return FederatedSetup(data, split, trainer, clients, data.test.to(device), unlabelled)
@@ -162,6 +166,12 @@ def describe_network(experiment: Experiment, net: Network) -> None:
     if inactive:
         layers = "; ".join(f"{' '.join(names)} ({reason})" for reason, names in inactive.items())
         warn(f"pan.A={pan.A:g}, but the position encoding has no effect on {layers}")
+
+
+def check_local_work(parts: list[int], scene: Scene) -> None:
+    if not scene.steps:
+        rule = f"at least 1 sample of every client, the smallest of which has {min(parts)}"
+        require(int(scene.E * min(parts)) >= 1, "fl_scene.E", rule, scene.E)
 
 
 def check_batch_norm(parts: list[int], B: int) -> None:

@@ -44,11 +44,13 @@ class ShufflingClients(Clients):
         vars(self).update(vars(clients))  # the same data
         self.trainer, self.N_sf, self.P_sf = trainer, N_sf, P_sf
 
-    def batches(self, k: int, round_idx: int, E: int, B: int, skip_single: bool = False) -> Iterator[Batch]:
+    def batches(
+        self, k: int, round_idx: int, E: float, B: int, skip_single: bool = False, steps: int | None = None
+    ) -> Iterator[Batch]:
         """Shuffle with probability N_sf / r_k before each of the r_k steps, so at most once per step."""
         generator = rng(self.seed, "shuffle", round_idx, k)
-        r_k = E * math.ceil(self.samples(k) / B)
-        for batch in super().batches(k, round_idx, E, B, skip_single):
+        r_k = steps or self.steps(k, E, B)
+        for batch in super().batches(k, round_idx, E, B, skip_single, steps):
             if torch.rand((), generator=generator).item() < self.N_sf / r_k:
                 shuffle(self.trainer, self.P_sf, generator)
             yield batch

@@ -1,0 +1,78 @@
+"""fork=RUN@20: continue another run after one of the rounds that it kept, with other settings."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from safetensors.torch import load_file
+
+from fedpan_exp.algorithms import ServerState
+from fedpan_exp.federation.checkpoint import KEPT, Checkpoint, Checkpoints, CheckpointSettings
+from fedpan_exp.federation.client_states import ClientStates
+from fedpan_exp.federation.task import FederatedTask
+from fedpan_exp.system.errors import ConfigError, first_line, listed, require
+
+
+@dataclass(frozen=True)
+class Fork:
+    folder: Path  # of the parent
+    round_idx: int
+
+    @classmethod
+    def find(cls, given: str, runs: Path) -> "Fork":
+        """Find RUN@ROUND: a run folder, or its name in `runs`, and a round whose checkpoint it kept."""
+        match = re.fullmatch(r"(.+)@(\d+)", given)
+        require(match is not None, "fork", "a run and a round, as in RUN@20", given)
+        assert match
+        folder = next((path for path in (runs / match[1], Path(match[1])) if (path / "config.yaml").is_file()), None)
+        if folder is None:
+            raise ConfigError(f"fork must name a run folder, or a run in runs={runs}, got {match[1]}")
+        fork = cls(folder, int(match[2]))
+        kept = fork._checkpoints.rounds()
+        if fork.round_idx not in kept:
+            rounds = f"it kept {listed(map(str, kept))}" if kept else "it kept none"
+            raise ConfigError(
+                f"fork must name a round that the run kept, got {fork.round_idx}, and {rounds}; "
+                f"run it with checkpoint.keep=[{fork.round_idx}] and rerun=true"
+            )
+        return fork
+
+    @property
+    def _checkpoints(self) -> Checkpoints:
+        return Checkpoints(self.folder / KEPT, self.folder.name, CheckpointSettings())
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        return yaml.safe_load((self.folder / "config.yaml").read_text(encoding="utf-8"))
+
+    def check(self, H: int, groups: Mapping[str, Mapping[str, Any]]) -> None:
+        """Require more rounds than the parent's, and the parent's values of some settings, by group."""
+        require(self.round_idx < H, "fl_scene.H", f"above {self.round_idx}, the round of the fork", H)
+        for group, values in groups.items():
+            for name, value in values.items():
+                parents = self._settings[group].get(name, value)
+                require(parents == value, f"{group}.{name}", f"{parents}, as in the run that is forked", value)
+
+    def start(self, task: FederatedTask, states: ClientStates) -> Checkpoint:
+        """The state after the round of the fork. What an algorithm keeps is taken over by the same algorithm only."""
+        device = task.trainer.fabric.device
+        try:
+            checkpoint = self._checkpoints.load(self.round_idx, device)
+        except (OSError, ValueError, KeyError) as error:
+            raise ConfigError(f"fork must name an intact checkpoint, got {self.folder} ({first_line(error)})") from None
+        if self._settings["algorithm"]["name"] == task.algorithm.name:
+            with states.transaction():
+                for k, file in checkpoint.clients.items():
+                    states[k] = load_file(self.folder / KEPT / "clients" / file)
+        else:
+            weights, buffers = checkpoint.server.weights, checkpoint.server.buffers
+            checkpoint.server = ServerState(weights, buffers, clients=len(task.clients))
+            task.algorithm.init_server(checkpoint.server, task.trainer.net)
+        return checkpoint
+
+    def records(self, size: int) -> bytes:
+        """The lines of metrics.jsonl until the fork."""
+        return (self.folder / "metrics.jsonl").read_bytes()[:size]

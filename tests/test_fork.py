@@ -1,0 +1,69 @@
+"""fork=RUN@2: another run, continued after a round that it kept."""
+
+import pytest
+import torch
+
+import fedpan_exp as fp
+from fedpan_exp.system.errors import UserError
+
+TINY = ("dataset=digits", "model.width=8", "fl_scene.K=6", "fl_scene.R=0.5", "fl_scene.E=1", "fl_scene.H=4", "ranks=1")
+
+
+@pytest.fixture(scope="module")
+def parent(tmp_path_factory):
+    runs = tmp_path_factory.mktemp("runs")
+    return fp.run(*TINY, "algorithm=scaffold", "checkpoint.keep=[1,2]", f"runs={runs}")
+
+
+def settings(parent: fp.Result, *more: str) -> tuple[str, ...]:
+    return (*TINY, "algorithm=scaffold", f"runs={parent.folder.parent}", f"fork={parent.folder.name}@2", *more)
+
+
+def test_an_unchanged_fork_gives_the_weights_of_its_parent(parent):
+    """The server's and the clients' control variates are taken over, and the draws are the same."""
+    *_, last = fp.federate(*settings(parent))
+    assert last.index == 4
+    *_, straight = fp.federate(*TINY, "algorithm=scaffold")
+    assert torch.equal(last.server.weights, straight.server.weights)
+
+
+@pytest.mark.parametrize("memory", ["memory", "disk"])
+def test_a_fork_is_a_run_of_its_own_that_begins_with_its_parents_rounds(parent, memory):
+    child = fp.run(*settings(parent, "training.lr=0.2", f"fl_scene.client_memory={memory}", "rerun=true"))
+    assert child.folder != parent.folder
+    assert child.records["round"].tolist() == [1, 2, 3, 4]
+    ours, theirs = child.records["train/loss"], parent.records["train/loss"]
+    assert ours[:2].tolist() == theirs[:2].tolist()
+    assert ours[2] != theirs[2]
+    *_, last = fp.federate(*settings(parent, "training.lr=0.2"))
+    assert child.weights["head.bias"].tolist() == last.server.weights[-10:].tolist()
+
+
+def test_another_algorithm_starts_from_the_weights_alone(parent):
+    first = next(fp.federate(*settings(parent, "algorithm=moon")))
+    assert first.index == 3
+    child = fp.run(*settings(parent, "algorithm=fedavg"))
+    assert child.status == "done"
+
+
+def test_what_cannot_be_forked_is_refused_in_one_line(parent, tmp_path):
+    name = parent.folder.name
+    for setting, message in {
+        f"fork={name}@3": r"fork must name a round that the run kept, got 3, and it kept 1 and 2; run it with check",
+        "fork=nothing@2": r"fork must name a run folder, or a run in runs=.*, got nothing",
+        f"fork={name}": r"fork must be a run and a round, as in RUN@20, got",
+        "model.width=9": r"model.width must be 8, as in the run that is forked, got 9",
+        "fl_scene.H=2": r"fl_scene.H must be above 2, the round of the fork, got 2",
+        "checkpoint.keep=[0]": r"checkpoint.keep must be rounds from 1, got \[0\]",
+    }.items():
+        with pytest.raises(UserError, match=message):
+            fp.experiment(*settings(parent, setting))
+
+
+def test_a_damaged_checkpoint_is_refused(parent):
+    kept = parent.folder / "kept" / "0000001.safetensors"
+    content = kept.read_bytes()
+    kept.write_bytes(content[:-1])
+    with pytest.raises(UserError, match=r"fork must name an intact checkpoint, got .* is damaged"):
+        next(fp.federate(*settings(parent, f"fork={parent.folder.name}@1")))
+    kept.write_bytes(content)

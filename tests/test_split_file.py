@@ -1,0 +1,106 @@
+"""Splits written to files and read back: the same clients, or one line that says what is wrong."""
+
+import json
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import fedpan_exp as fp
+from conftest import random_images
+from fedpan_exp.data import FORMATS, DatasetSplits, PartitionConfig, Split, read_split, split, write_split
+from fedpan_exp.system.errors import UserError
+
+DATA = DatasetSplits(random_images(60), random_images(20, seed=1))
+SPLIT = split(DATA.train.y, PartitionConfig("dirichlet", 4, 0.5), seed=0)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_split_that_was_written_is_read_back(tmp_path, kind):
+    data, read = read_split(write_split(tmp_path, DATA, SPLIT, 0, kind), DATA)
+    assert len(read.parts) == len(SPLIT.parts)
+    for ours, theirs in zip(SPLIT.parts, read.parts, strict=True):
+        assert torch.equal(data.train.x[theirs], DATA.train.x[ours])
+        assert torch.equal(data.train.y[theirs], DATA.train.y[ours])
+    assert torch.equal(data.test.x, DATA.test.x)
+
+
+def test_the_test_parts_of_fl_bench_are_the_global_test_set(tmp_path):
+    clients = [
+        {"train": np.arange(0, 60, 2), "val": np.array([61]), "test": np.array([1, 3])},
+        {"train": [5], "test": []},
+    ]
+    (tmp_path / "partition.pkl").write_bytes(pickle.dumps({"data_indices": clients, "separation": {}}))
+    data, read = read_split(tmp_path / "partition.pkl", DATA)
+    assert [len(part) for part in read.parts] == [31, 1]
+    assert torch.equal(data.train.x[61], DATA.test.x[1])
+    assert torch.equal(data.test.x, DATA.train.x[[1, 3]])
+
+
+def test_dropped_clients_leave_samples_out(tmp_path):
+    dropped = Split(SPLIT.parts[1:])
+    assert len(read_split(write_split(tmp_path, DATA, dropped, 0), DATA)[1].parts) == 3
+
+
+def ids(**changes: object) -> dict[str, object]:
+    return {"0": list(range(30)), "1": list(range(30, 60)), **changes}
+
+
+@pytest.mark.parametrize(
+    ("content", "got"),
+    [
+        (ids(**{"1": [0, *range(30, 60)]}), "the index 0 twice"),
+        (ids(**{"1": [*range(31, 60)]}), "no client for the index 30 and 1 in all"),
+        (ids(**{"1": [*range(30, 61)]}), "the index 60 for 60 samples"),
+        (ids(**{"1": [-1]}), "the index -1 for 60 samples"),
+        (ids(**{"1": []}), "a client without samples"),
+        (ids(**{"1": "a"}), "clients that are not lists of whole numbers"),
+        (ids(x=[1]), "the keys 0, 1, x"),
+        ({"clients": [], "data": "x"}, "of other images"),
+        ([1], "a JSON list"),
+        ({"data_indices": [{"train": [1]}]}, "data_indices without train and test"),
+    ],
+)
+def test_a_split_that_does_not_fit_is_refused_in_one_line(tmp_path, content, got):
+    (tmp_path / "split.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match=got) as error:
+        read_split(tmp_path / "split.json", DATA)
+    assert "\n" not in str(error.value)
+
+
+class Evil:
+    def __reduce__(self):
+        return os.mkdir, ("made_by_a_pickle",)
+
+
+@pytest.mark.parametrize("content", [b"x", pickle.dumps(Evil())])
+def test_a_pickle_cannot_run_code(tmp_path, monkeypatch, content):
+    monkeypatch.chdir(tmp_path)
+    Path("partition.pkl").write_bytes(content)
+    with pytest.raises(UserError, match=r"fl_scene.file must be FL-bench's partition.pkl, got"):
+        read_split(Path("partition.pkl"), DATA)
+    assert not Path("made_by_a_pickle").exists()
+
+
+def test_a_run_uses_the_split_of_a_file_and_its_content_is_the_identity(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tiny = ("dataset=digits", "model.width=8", "fl_scene.E=1", "fl_scene.H=1", "ranks=1")
+    drawn = fp.run(*tiny, "study=partition", "fl_scene.K=5")
+    for name in ("split.json", "copy.json"):
+        Path(name).write_bytes((drawn.folder / "split.json").read_bytes())
+    by_draw = next(fp.federate(*tiny, "fl_scene.K=5", "fl_scene.R=1"))
+    from_file = ("fl_scene.partition=file", "fl_scene.file=split.json", "fl_scene.R=1")
+    by_file = next(fp.federate(*tiny, *from_file))
+    assert torch.equal(by_draw.server.weights, by_file.server.weights)
+    folder = fp.run(*tiny, *from_file).folder
+    assert fp.run(*tiny, *from_file, "fl_scene.file=copy.json", "fl_scene.K=7").folder == folder
+    for setting, message in {
+        "fl_scene.file=none.json": "fl_scene.file must be a file that can be read, got none.json",
+        "fl_scene.file=null": "fl_scene.file must be the file of the split with fl_scene.partition=file",
+        "fl_scene.file=copy.json@00000000": r"fl_scene.file must be copy.json@\w+, its content, got",
+    }.items():
+        with pytest.raises(UserError, match=message):
+            fp.experiment(*from_file, setting)
