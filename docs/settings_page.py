@@ -11,7 +11,7 @@ import yaml
 
 from fedpan_exp.algorithms import ALGORITHMS
 from fedpan_exp.config import Experiment
-from fedpan_exp.data import DatasetSettings
+from fedpan_exp.data import OWN_DATA, DatasetSettings
 from fedpan_exp.federation import CheckpointSettings, Scene
 from fedpan_exp.models import MODELS, Pan
 from fedpan_exp.studies import load_studies
@@ -21,7 +21,7 @@ from fedpan_exp.training import FabricSettings, Training
 
 SECTIONS: dict[str, list[type]] = {
     "": [Experiment],
-    "dataset": [DatasetSettings],
+    "dataset": [DatasetSettings, *OWN_DATA.values()],
     "model": list(MODELS.values()),
     "pan": [Pan],
     "algorithm": list(ALGORITHMS.values()),
