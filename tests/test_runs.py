@@ -76,7 +76,7 @@ def test_a_run_of_an_older_version_has_pans_off_by_mode_or_A(command, pan, is_of
 def test_a_study_says_how_many_rounds_it_records():
     studies = {name: experiment(f"study={name}", "fl_scene.H=7", "dataset.epochs=9") for name in load_studies()}
     totals = {name: made.study.total_rounds(made) for name, made in studies.items()}
-    federated = ("federate", "shuffle_federate", "divergence", "matching", "preference")
+    federated = ("federate", "shuffle_federate", "divergence", "matching", "preference", "twin")
     expected = dict.fromkeys(load_studies()) | dict.fromkeys(federated, 7) | {"centralize": 9}
     assert totals == expected
 

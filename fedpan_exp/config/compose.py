@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from hydra import compose, initialize_config_dir
@@ -54,7 +55,7 @@ def register(studies: Mapping[str, type], overrides: Sequence[str] = ()) -> None
     for group, name, _, plugin in plugins.options():
         node, package = _plugin_option(group, name, plugin)
         store(group=group, name=name, node=node, package=package, provider=plugin.name)
-    for name, sweep in _sweeps().items():
+    for name, sweep in _sweeps(SWEEPS).items():
         store(group="sweeps", name=name, node=sweep, package="_global_")
 
 
@@ -74,8 +75,8 @@ def registered(studies: Mapping[str, type], overrides: Sequence[str]) -> Iterato
 
 
 @cache
-def _sweeps() -> dict[str, dict[str, Any]]:
-    return {path.stem: as_config(path) for path in sorted(SWEEPS.glob("*.yaml"))}
+def _sweeps(folder: Path) -> dict[str, dict[str, Any]]:
+    return {path.stem: as_config(path) for path in sorted(folder.glob("*.yaml"))}
 
 
 def _plugin_option(group: str, name: str, plugin: plugins.Plugin) -> tuple[Any, str]:
