@@ -153,16 +153,24 @@ def test_a_laptop_keeps_the_kind_of_network_and_what_a_sweep_varies():
     assert at_laptop({"pan": "off"}) == {"pan=off"}
 
 
+FEWER = {  # sweep, or the start of its name -> settings that make it smaller
+    "compare_noniid": ("algorithm=fedavg,scaffold", "pan=off,mul"),
+    "compare_alpha": ("algorithm=fedavg,scaffold", "pan=off,mul"),
+    "compare_scenes": ("fl_scene.K=10,20", "fl_scene.E=1,2"),
+    "K": ("fl_scene.K=10,20",),
+    "E": ("fl_scene.E=1,2",),
+    "absorb": ("model.width=32",),  # their probes match networks
+    "controls": ("model.width=32",),
+}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("sweep", [sweep for sweep in SWEPT if sweep != "search"])
 def test_every_sweep_runs_at_the_smallest_scale_and_is_drawn(command, tmp_path_factory, sweep):
     """All sweeps use one folder, as a user would, so shared runs are run once. Two of five algorithms are enough."""
     base = tmp_path_factory.getbasetemp()  # one per worker; without workers its parent is shared by all sessions
     shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "smoke"
-    is_large = sweep.startswith(("compare_noniid", "compare_alpha"))
-    fewer = ("algorithm=fedavg,scaffold", "pan=off,mul") if is_large else ()
-    if sweep in ("absorb", "controls"):  # their probes match networks
-        fewer = ("model.width=32",)
+    fewer = next((overrides for prefix, overrides in FEWER.items() if sweep.startswith(prefix)), ())
     # Here a sweep must run and be drawn, not learn.
     little_work = ("fl_scene.B=64", "dataset.samples=600", "fl_scene.min_samples=2")
     swept = command(f"sweeps={sweep}", "scale=smoke", f"runs={shared}", *little_work, *fewer)
@@ -427,8 +435,9 @@ def test_all_launchers_give_the_same_numbers(tmp_path):
 @pytest.mark.slow
 def test_a_killed_process_of_the_launcher_costs_no_run(tmp_path):
     """joblib gives up all jobs when a process dies; the sweep launches them again, and the killed run resumes."""
-    command = [sys.executable, "-m", "fedpan_exp", "-m", *SMOKE, "fl_scene.H=150", "seed=0,1,2,3,4", "ranks=1"]
-    process = subprocess.Popen([*command, "hydra/launcher=cores"], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "fedpan_exp", "-m", *SMOKE, "fl_scene.H=150", "fl_scene.B=64", "ranks=1"]
+    command += ["seed=0,1,2,3,4", "hydra/launcher=cores"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: any((path / "metrics.jsonl").exists() for path in runs(tmp_path).values()))
     first = next(path for path in runs(tmp_path).values() if (path / "metrics.jsonl").exists())
     os.kill(read_json(first / "status.json")["process"], signal.SIGKILL)
