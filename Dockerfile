@@ -1,4 +1,4 @@
-# docker build -t fedpan_exp . && docker run --rm -v "$PWD/runs:/work/runs" -v "$PWD/data:/work/data" fedpan_exp pan=off
+# docker build -t fedpan_exp . && docker run --rm -v "$PWD/runs:/experiments/runs" -v "$PWD/data:/experiments/data" fedpan_exp pan=off
 FROM python:3.13-slim
 RUN useradd --create-home --uid 1000 user
 WORKDIR /src
@@ -10,5 +10,5 @@ COPY sweeps sweeps
 COPY claims claims
 RUN pip install --no-cache-dir -c constraints.txt .
 USER user
-WORKDIR /work
+WORKDIR /experiments
 ENTRYPOINT ["python", "-m", "fedpan_exp"]

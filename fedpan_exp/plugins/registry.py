@@ -48,7 +48,7 @@ def in_overrides(overrides: Sequence[str]) -> list[str]:
     try:
         values = [override.value() for override in OverridesParser.create().parse_overrides(given)]
     except OverrideParseException:
-        return []  # Hydra will say so
+        return []  # Hydra reports it
     value = values[-1] if values else []
     if not isinstance(value, list):
         raise ConfigError(f"plugins must be a list, as in plugins=[mine.py], got {given[-1].partition('=')[2]}")

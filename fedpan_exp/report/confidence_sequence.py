@@ -13,6 +13,7 @@ import numpy as np
 # Variance of the prior on mean / deviation. It decides where the sequence is narrowest, not whether it holds: 3 suits
 # 4 to 30 values.
 PRIOR_VARIANCE = 3.0
+MOST_VALUES = 10_000  # that are worth predicting
 
 
 def half_width(n: int, level: float) -> float:
@@ -33,6 +34,11 @@ def half_width(n: int, level: float) -> float:
     if n < 2 or largest_ratio >= spread:
         return math.inf
     return math.sqrt((n - 1) * (largest_ratio - 1) / (1 - largest_ratio / spread) / n)
+
+
+def values_needed(deviation: float, margin: float, level: float) -> int | None:
+    """Number of values after which half the width is below the margin, if they vary like that; None: too many."""
+    return next((n for n in range(2, MOST_VALUES) if half_width(n, level) * deviation < margin), None)
 
 
 def confidence_sequence(values: Sequence[float], level: float = 0.95) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""A verdict per claim of the paper: what the runs say, how sure that is, and what it would take to know."""
+"""A verdict per claim of the paper: what the runs show, how sure that is, and what it would take to know."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from fedpan_exp.report.claims import Claim, PaperFigure
-from fedpan_exp.report.confidence_sequence import half_width
+from fedpan_exp.report.confidence_sequence import half_width, values_needed
 from fedpan_exp.report.figure import Findings, panels
 from fedpan_exp.report.statistics import LEVEL, MeanStd
 from fedpan_exp.report.style import GREY
@@ -18,7 +18,6 @@ from fedpan_exp.report.sweeps import Sweep
 SUPPORTED, REFUTED, UNDECIDED, MEASURED, NOT_RUN = "supported", "refuted", "undecided", "measured", "not run"
 VERDICTS = (SUPPORTED, REFUTED, UNDECIDED, MEASURED, NOT_RUN)
 COLOURS = {SUPPORTED: "#2a7f3f", REFUTED: "#b3261e", UNDECIDED: GREY}
-MOST_SEEDS = 10_000  # that are worth predicting
 
 
 @dataclass(frozen=True)
@@ -65,8 +64,7 @@ class Judged:
         if not isinstance(self.ours, MeanStd) or self.allowed is None or math.isnan(self.ours.deviation):
             return None
         distance = min(abs(self.ours.mean - end) for end in self.allowed)
-        enough = (n for n in range(2, MOST_SEEDS) if half_width(n, LEVEL) * self.ours.deviation < distance)
-        return next(enough, None)
+        return values_needed(self.ours.deviation, distance, LEVEL)
 
     def row(self) -> dict[str, str]:
         needed = self.seeds_needed if self.verdict == UNDECIDED else None
@@ -112,10 +110,10 @@ def draw_verdicts(judged: Sequence[Judged]) -> Figure | None:
         return None
     title = f"{LEVEL:.0%} intervals, valid at any number of seeds"
     figure, (axes,) = panels([title], xlabel="points", size=(7.0, 0.9 + 0.35 * len(shown)))
-    for place, each in enumerate(reversed(shown)):
+    for y, each in enumerate(reversed(shown)):
         low, high = each.interval or (math.nan, math.nan)
-        axes.plot((low, high), (place, place), color=COLOURS[each.verdict], linewidth=2)
-        axes.plot((low + high) / 2, place, "o", color=COLOURS[each.verdict], markersize=5)
+        axes.plot((low, high), (y, y), color=COLOURS[each.verdict], linewidth=2)
+        axes.plot((low + high) / 2, y, "o", color=COLOURS[each.verdict], markersize=5)
     axes.axvline(0, color=GREY, linewidth=1)
     names = [f"{each.figure.name}, {each.scale}: {each.verdict}" for each in reversed(shown)]
     axes.set_yticks(np.arange(len(shown)), names, fontsize=8)

@@ -16,16 +16,14 @@ import numpy as np
 from rich.table import Table
 
 from fedpan_exp.config.settle import Settle
-from fedpan_exp.report.confidence_sequence import confidence_sequence, half_width
+from fedpan_exp.report.confidence_sequence import confidence_sequence, values_needed
+from fedpan_exp.report.frame import VALUE
 from fedpan_exp.sweeping.grids import as_settings, swept_settings
 from fedpan_exp.sweeping.jobs import Job, distinct
 from fedpan_exp.system.console import console
 from fedpan_exp.system.errors import ConfigError
 from fedpan_exp.tracking.record import FINISHED
 from fedpan_exp.tracking.runs import RunEntry
-
-ACCURACY = "summary/last5_acc"
-MOST_PAIRS = 10_000  # that are worth predicting
 
 
 @dataclass(frozen=True)
@@ -78,8 +76,7 @@ class Standing:
         if len(self.differences) < 2:
             return None
         deviation = float(np.std(self.differences, ddof=1))
-        enough = (n for n in range(2, MOST_PAIRS) if half_width(n, self.settle.level) * deviation <= self.settle.margin)
-        return next(enough, None)
+        return values_needed(deviation, self.settle.margin, self.settle.level)
 
 
 class Settling:
@@ -163,7 +160,7 @@ def print_standings(settling: Settling) -> None:
 def _difference(variant: Job, baseline: Job) -> float | None:
     """In points; None unless both runs are done: a run that has diverged has no accuracy."""
     ours, theirs = (
-        RunEntry(job.record.folder).summary.get(ACCURACY) if job.record.status == "done" else None
+        RunEntry(job.record.folder).summary.get(VALUE) if job.record.status == "done" else None
         for job in (variant, baseline)
     )
     return None if ours is None or theirs is None else 100 * (ours - theirs)
