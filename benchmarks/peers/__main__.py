@@ -1,6 +1,6 @@
 """make bench-peers: rounds of FedAvg in other simulators and in fedpan_exp, as ratios to a plain torch loop.
 
-The programs alternate. ARGS="mlp64 vgg9" selects jobs.
+The programs take turns. ARGS="mlp64 vgg9" selects jobs.
 """
 
 import os
@@ -12,10 +12,11 @@ from statistics import median
 import torch
 
 from benchmarks.peers.job import TASKS
-from benchmarks.peers.programs import Measurement, Program, measure
+from benchmarks.peers.programs import Measurement, Program, busy_cores, measure
 from benchmarks.peers.settings import export
 from fedpan_exp.system.console import console
 
+TURNS = 5
 FLOOR = Program("plain torch loop, 1 process (floor)", "floor", is_ours=True, single_process=True)
 PROGRAMS = [
     FLOOR,
@@ -42,27 +43,34 @@ def main(peers: Path, *names: str) -> None:
             trials = {n: measure(FLOOR, peers, data, name, min(rounds, 4), n).round for n in {1, os.cpu_count() or 1}}
             threads = min(trials, key=trials.__getitem__)
             results: dict[str, list[Measurement]] = {program.name: [] for program in PROGRAMS}
-            for _ in range(task.repeats):
+            foreign_loads = []
+            for _ in range(TURNS):
                 for program in PROGRAMS:
+                    foreign_loads.append(busy_cores())
                     results[program.name].append(measure(program, peers, data, name, rounds, threads))
         plural = "" if threads == 1 else "s"
         scene = f"{task.cohort_size} clients per round, E={task.E}; {threads} thread{plural} in single-process programs"
         show(f"{task.title}, {scene}", results)
+        loads = f"median {median(foreign_loads):.2f}, at most {max(foreign_loads):.2f} cores"
+        console.print(f"  other processes between the measurements: {loads}")
 
 
 def show(title: str, results: dict[str, list[Measurement]]) -> None:
+    """Print the median over turns; of the ratio also the smallest and the largest value."""
     console.print(f"\n[bold]{title}[/bold]")
-    console.print(f"  {'':36}{'per round':>9}{'ratio':>8}{'first round':>13}{'memory':>10}{'accuracy':>10}")
-    floor = [repeat.round for repeat in results[FLOOR.name]]
-    for name, repeats in results.items():
-        if error := next((repeat.error for repeat in repeats if repeat.error), ""):
+    console.print(
+        f"  {'':36}{'per round':>9}{'ratio':>8}{'range':>14}{'first round':>13}{'memory':>10}{'accuracy':>10}"
+    )
+    floor = [turn.round for turn in results[FLOOR.name]]
+    for name, turns in results.items():
+        if error := next((turn.error for turn in turns if turn.error), ""):
             console.print(f"  {name:<36}{error}", markup=False)
             continue
-        ratio = median(repeat.round / seconds for repeat, seconds in zip(repeats, floor, strict=True))
-        seconds, first = median(repeat.round for repeat in repeats), min(repeat.first_round for repeat in repeats)
-        memory = max(repeat.megabytes for repeat in repeats)
-        numbers = f"{seconds:7.2f} s{ratio:8.2f}{first:11.1f} s{memory:7.0f} MB{repeats[-1].accuracy:10.2%}"
-        console.print(f"  {name:<36}{numbers}")
+        ratios = [turn.round / seconds for turn, seconds in zip(turns, floor, strict=True)]
+        seconds, first = median(turn.round for turn in turns), min(turn.first_round for turn in turns)
+        memory = max(turn.megabytes for turn in turns)
+        times = f"{seconds:7.2f} s{median(ratios):8.2f}{f'{min(ratios):.2f} to {max(ratios):.2f}':>14}{first:11.1f} s"
+        console.print(f"  {name:<36}{times}{memory:7.0f} MB{turns[-1].accuracy:10.2%}")
 
 
 main(Path(sys.argv[1]), *sys.argv[2:])

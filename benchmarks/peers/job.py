@@ -23,21 +23,22 @@ class Task:
     cohort_size: int  # clients per round
     E: int
     test_batch: int  # the fastest size on two cores
-    rounds: int  # measured per repeat
-    repeats: int = 2
+    rounds: int  # measured per turn
 
 
-def mlp(width: int) -> Task:
+def mlp(width: int, rounds: int) -> Task:
     settings = ("dataset=mnist", f"model.width={width}")
-    title, (rounds, repeats) = f"MLP 784-{width}-{width}-{width}-10 on MNIST", (5, 2) if width > 64 else (15, 5)
-    return Task(title, settings, cohort_size=10, E=5, test_batch=2_000, rounds=rounds, repeats=repeats)
+    title = f"MLP 784-{width}-{width}-{width}-10 on MNIST"
+    return Task(title, settings, cohort_size=10, E=5, test_batch=2_000, rounds=rounds)
 
 
-PLAIN_CIFAR = ("dataset=cifar10", "model=vgg9", "dataset.crop_padding=0", "dataset.flip=false")
+PLAIN_VGG9 = ("dataset=cifar10", "model=vgg9", "dataset.crop_padding=0", "dataset.flip=false")
+NARROW_VGG9 = (*PLAIN_VGG9, "model.width_factor=0.25")
 TASKS = {
-    "mlp1024": mlp(1024),
-    "mlp64": mlp(64),
-    "vgg9": Task("VGG9 on CIFAR-10", PLAIN_CIFAR, cohort_size=2, E=1, test_batch=100, rounds=1),
+    "mlp1024": mlp(1024, rounds=2),
+    "mlp64": mlp(64, rounds=15),
+    "vgg9": Task("VGG9 on CIFAR-10", PLAIN_VGG9, cohort_size=2, E=1, test_batch=100, rounds=1),
+    "narrow_vgg9": Task("VGG9 x 0.25 on CIFAR-10", NARROW_VGG9, cohort_size=10, E=1, test_batch=500, rounds=1),
 }
 
 
@@ -69,22 +70,24 @@ def tensors(path: str) -> dict[str, Tensor]:
 @cache
 def network(name: str) -> nn.Sequential:
     torch.manual_seed(0)
-    if name == "vgg9":
-        return _vgg9()
+    if name.endswith("vgg9"):
+        return _vgg9(divisor=4 if name == "narrow_vgg9" else 1)
     width = int(name.removeprefix("mlp"))
     hidden = [module for inputs in (784, width, width) for module in (nn.Linear(inputs, width), nn.ReLU())]
     return nn.Sequential(nn.Flatten(), *hidden, nn.Linear(width, CLASSES))
 
 
-def _vgg9() -> nn.Sequential:
+def _vgg9(divisor: int) -> nn.Sequential:
+    """VGG9 with all widths divided by `divisor`."""
     layers: list[nn.Module] = []
     channels = 3
     for widths in ((32, 64), (128, 128), (256, 256)):
         for width in widths:
-            layers += [nn.Conv2d(channels, width, 3, padding=1), nn.ReLU()]
-            channels = width
+            layers += [nn.Conv2d(channels, width // divisor, 3, padding=1), nn.ReLU()]
+            channels = width // divisor
         layers.append(nn.MaxPool2d(2))
     layers.append(nn.Flatten())
-    for inputs in (256 * 4 * 4, 512):
-        layers += [nn.Linear(inputs, 512), nn.ReLU()]
-    return nn.Sequential(*layers, nn.Linear(512, CLASSES))
+    hidden = 512 // divisor
+    for inputs in (channels * 4 * 4, hidden):
+        layers += [nn.Linear(inputs, hidden), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(hidden, CLASSES))

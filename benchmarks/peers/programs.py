@@ -37,6 +37,21 @@ class Measurement:
     error: str = ""  # if it failed
 
 
+def busy_cores(seconds: float = 0.5) -> float:
+    """How many cores other processes use, while this one waits."""
+    started, before = time.monotonic(), _busy_ticks()
+    time.sleep(seconds)
+    return (_busy_ticks() - before) / os.sysconf("SC_CLK_TCK") / (time.monotonic() - started)
+
+
+def _busy_ticks() -> int:
+    """Clock ticks that all cores together have worked since the machine started."""
+    user, nice, system, _idle, _iowait, irq, softirq, *_ = map(
+        int, Path("/proc/stat").read_text().split("\n")[0].split()[1:]
+    )
+    return user + nice + system + irq + softirq
+
+
 def measure(program: Program, peers: Path, data: Path, task: str, rounds: int, threads: int) -> Measurement:
     """Run one program; `peers` is the Python interpreter of the peers' environment.
 

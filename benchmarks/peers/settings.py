@@ -18,7 +18,8 @@ def experiment(name: str, rounds: int = 1, ranks: str = "1") -> Experiment:
     scene = {"K": K, "R": task.cohort_size / K, "E": task.E, "B": B, "H": rounds, "partition": "iid"}
     config.register(load_studies())
     return config.experiment(
-        *(*task.settings, "pan=off", f"training.lr={LR}", "training.warmup=none", "fabric.accelerator=cpu"),
+        *(*task.settings, "pan=off", "fabric.accelerator=cpu"),
+        *(f"training.lr={LR}", "training.warmup=none", "training.clip=null"),  # what all programs do
         *(f"fl_scene.{setting}={value}" for setting, value in scene.items()),
         f"ranks={ranks}",
     )
