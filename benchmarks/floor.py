@@ -24,7 +24,7 @@ class Floor:
         self, net: nn.Module, images: Tensor, labels: Tensor, transform: ImageTransform, parts: Sequence[Tensor]
     ):
         self.net, self.labels, self.transform, self.parts = net, labels, transform, parts
-        self.augments = transform.crop_padding > 0 or transform.flip
+        self.augments = transform.augments
         self.images = images if self.augments else transform.normalize(images)
         self.server = [p.detach().clone() for p in net.parameters()]
 

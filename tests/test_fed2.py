@@ -15,7 +15,7 @@ from fedpan_exp.models.network import he_init
 from fedpan_exp.models.vgg import VGG
 from fedpan_exp.system.errors import ConfigError
 from fedpan_exp.system.rng import rng
-from fedpan_exp.training import FlatNet, LocalTrainer, Training, fast_sgd
+from fedpan_exp.training import FlatNet, LocalTrainer, Training
 
 GROUPS = 4
 SHARED, ZERO = GROUPS, GROUPS + 1  # in the place of a group
@@ -87,9 +87,7 @@ def test_block_layers_equal_group_kernels():
 
 @pytest.mark.parametrize("training", [{}, {"fast": False}, {"clip": 0.5}], ids=str)
 @pytest.mark.parametrize("name", ["fedavg", "fedprox", "scaffold", "feddf", "fed2"])
-def test_weights_between_groups_stay_0(name, training, monkeypatch):
-    """Also where large linear layers are fused: a fused layer would ignore the mask."""
-    monkeypatch.setattr(fast_sgd, "MIN_FUSED_WEIGHTS", 1)
+def test_weights_between_groups_stay_0(name, training):
     made = trainer(small_mlp(), weight_decay=0.1, momentum=0.9, **training)
     before = made.net.weights.clone()
     after = last_round(make_algorithm(name), clients_with(EVERY, [0, 1]), made=made, H=2).server.weights

@@ -16,7 +16,7 @@ from fedpan_exp.models.pan_parameters import fix_weights
 from fedpan_exp.studies.shared.setup import make_trainer
 from fedpan_exp.system.errors import ConfigError
 from fedpan_exp.system.rng import rng
-from fedpan_exp.training import Classifier, FlatNet, LocalTrainer, classification_loss, fast_sgd
+from fedpan_exp.training import Classifier, FlatNet, LocalTrainer, classification_loss
 
 TINY = ("dataset=digits", "model.width=12", "model.depth=2", "model.init=he", "training.warmup=none")
 FIXED = {
@@ -49,9 +49,8 @@ def fixed_mask(trainer: LocalTrainer) -> torch.Tensor:
 
 @pytest.mark.parametrize("name", sorted({"fedprox", "fedopt", "scaffold", "moon", "fedpfn"} & set(ALGORITHMS)))
 @pytest.mark.parametrize("options", [(), ("training.fast=false",), ("training.clip=0.5",)], ids=" ".join)
-def test_fixed_entries_never_change(name, options, monkeypatch):
+def test_fixed_entries_never_change(name, options):
     """Neither by gradients, decay, momentum, clipping nor averaging; all others do."""
-    monkeypatch.setattr(fast_sgd, "MIN_FUSED_WEIGHTS", 1)
     trainer = trainer_of(*FIXED["w_asym"], "model.head=frozen", "training.weight_decay=0.1", *options)
     mask, start = fixed_mask(trainer), trainer.net.weights.clone()
     *_, last = run_rounds(ALGORITHMS[name](), trainer, digits(), Scene(K=2, R=1.0, E=1, H=2, B=8))
@@ -133,9 +132,8 @@ def test_an_etf_has_unit_vectors_at_equal_angles():
     torch.testing.assert_close(etf @ etf.t(), expected, atol=1e-6, rtol=0)
 
 
-def test_decay_to_a_random_point_is_a_pull_toward_it(monkeypatch):
+def test_decay_to_a_random_point_is_a_pull_toward_it():
     """One step of plain SGD: w - lr (g + decay (w - point)), where g is the step without decay."""
-    monkeypatch.setattr(fast_sgd, "MIN_FUSED_WEIGHTS", 1)
     batch = (torch.randn(4, 1, 8, 8), torch.tensor([0, 1, 2, 3]))
     steps = {}
     for decay in ("0", "0.5"):

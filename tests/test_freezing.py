@@ -10,7 +10,7 @@ from fedpan_exp.algorithms import ALGORITHMS, FedAvg
 from fedpan_exp.federation import Scene
 from fedpan_exp.models import Pan
 from fedpan_exp.models.mlp import MLP
-from fedpan_exp.training import FlatNet, Training, classification_loss, fast_sgd
+from fedpan_exp.training import FlatNet, Training, classification_loss
 
 
 def freezing(algorithm: type[FedAvg], mask: torch.Tensor) -> FedAvg:
@@ -35,8 +35,7 @@ def mask_of(net: FlatNet) -> torch.Tensor:
 @pytest.mark.parametrize("training", [{}, {"fast": False}, {"clip": 0.5}, {"momentum": 0.0}], ids=str)
 # feddf trains the server, too; the others move neurons
 @pytest.mark.parametrize("name", sorted({*ALGORITHMS} - {"feddf", "fedma", "matched"}))
-def test_frozen_entries_never_change(name, training, monkeypatch):
-    monkeypatch.setattr(fast_sgd, "MIN_FUSED_WEIGHTS", 1)
+def test_frozen_entries_never_change(name, training):
     trainer = trainer_of(MLP(16, 8, 2, 3, Pan()), Training(warmup="none", weight_decay=0.01, **training))
     trainer.net.weights.mul_(20)
     mask, start = mask_of(trainer.net), trainer.net.weights.clone()
@@ -47,8 +46,7 @@ def test_frozen_entries_never_change(name, training, monkeypatch):
     assert moved[~mask].float().mean() > 0.9
 
 
-def test_a_layer_frozen_after_it_was_trained_does_not_move_by_its_old_momentum(monkeypatch):
-    monkeypatch.setattr(fast_sgd, "MIN_FUSED_WEIGHTS", 1)
+def test_a_layer_frozen_after_it_was_trained_does_not_move_by_its_old_momentum():
     trainer = trainer_of(MLP(16, 8, 2, 3, Pan()))
     batches = list(clients_of(random_images(16), [16]).batches(0, 1, E=1, B=8))
     fit = {"loss": lambda x, y: classification_loss(trainer.net(x), y)}

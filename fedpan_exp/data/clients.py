@@ -66,15 +66,17 @@ class Clients:
 
     def _epochs(self, k: int, round_idx: int, E: float, B: int, skip_single: bool) -> Iterator[Batch]:
         generator = rng(self.seed, "batches", round_idx, k)
-        x_all, y_all = self.images.x, self.images.y
+        images, augments = self.train_images(k), self.transform.augments
+        x_all = images.x if augments else self.transform.normalize(images.x)  # once for all epochs
         for epoch in count():
             samples = int(min(1.0, E - epoch) * self.samples(k))
             if samples < 1:
                 return
-            order = self.train[k][torch.randperm(self.samples(k), generator=generator)].to(x_all.device)
+            order = torch.randperm(self.samples(k), generator=generator).to(x_all.device)
             for index in order[:samples].split(B):
-                x, y = x_all.index_select(0, index), y_all.index_select(0, index)  # 3 x faster than []
-                x = self.transform.augment(x, generator)  # also of a batch to skip: the random numbers stay the same
+                x, y = x_all.index_select(0, index), images.y.index_select(0, index)  # 3 x faster than []
+                if augments:  # also a batch to skip: the random numbers stay the same
+                    x = self.transform.augment(x, generator)
                 if not (skip_single and len(index) == 1):  # BatchNorm cannot train on one sample
                     yield x, y
 
@@ -86,4 +88,4 @@ class Clients:
 
     def _images(self, part: Tensor) -> ImageTensors:
         index = part.to(self.images.x.device)
-        return ImageTensors(self.images.x[index], self.images.y[index])
+        return ImageTensors(self.images.x.index_select(0, index), self.images.y.index_select(0, index))

@@ -22,6 +22,11 @@ class ImageTransform:
         mean_, std_ = (torch.tensor(values, device=device).view(-1, 1, 1) for values in (mean, std))
         self._scale, self._shift = 1 / (255 * std_), -mean_ / std_
 
+    @property
+    def augments(self) -> bool:
+        """Whether `augment` varies images; otherwise it only normalizes them."""
+        return self.crop_padding > 0 or self.flip
+
     def normalize(self, x: Tensor) -> Tensor:
         return x.float().mul_(self._scale).add_(self._shift)
 

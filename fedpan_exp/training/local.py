@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from fedpan_exp.data import Batch, ImageTensors, ImageTransform
 from fedpan_exp.models import Network
-from fedpan_exp.training.fast_sgd import LocalSGD, fuse_large_linears, keep_freed_memory
+from fedpan_exp.training.fast_sgd import LocalSGD, clip_gradients, keep_freed_memory
 from fedpan_exp.training.flat import FlatNet
 from fedpan_exp.training.module import Classifier, classification_loss
 
@@ -55,19 +55,17 @@ class LocalTrainer:
     def __init__(self, fabric: Fabric, module: Classifier, transform: ImageTransform):
         self.fabric, self.settings, self.transform = fabric, module.settings, transform
         converts = type(fabric.strategy.precision) is not Precision  # to another precision, in Fabric's wrapper
-        fast, momentum = self.settings.fast, self.settings.momentum
-        # A converted weight is not the one the optimizer updates, and factors need the gradient alone.
-        can_fuse = fast and momentum > 0 and not converts and not module.net.rates
-        fused = fuse_large_linears(module.net) if can_fuse else []
         self._module = fabric.setup_module(module)
         # In full precision Fabric's wrapper has nothing to convert, and takes 50 µs per call.
         self.net = FlatNet(module.net, self._forward(module.net, converts))
-        self._clip_gradient_norm, self._shape_gradients = module.clip_gradient_norm, module.shape_gradients
-        self._shapes_gradients = module.shapes_gradients
+        self._shape_gradients, self._shapes_gradients = module.shape_gradients, module.shapes_gradients
         self._sum_dtype = torch.promote_types(torch.float32, self.net.weights.dtype)
-        self._optimizer = LocalSGD(self.net.parameters, momentum, fused) if fast else PlainSGD(module)
         self._widest_activation: int | None = None
-        if fast:
+        self._optimizer: LocalSGD | PlainSGD = PlainSGD(module)
+        self._clip_gradient_norm = module.clip_gradient_norm
+        if self.settings.fast:
+            self._optimizer = LocalSGD(self.net.parameters, self.settings.momentum)
+            self._clip_gradient_norm = lambda: clip_gradients(self.net.gradients(), self.settings.clip)
             keep_freed_memory()
 
     def _forward(self, net: Network, converts: bool) -> Callable[..., Any] | None:
@@ -103,14 +101,8 @@ class LocalTrainer:
         clip, is_masked = self.settings.clip, bool(self.net.masked)
         own_decay = 0.0 if self._shapes_gradients else self.settings.weight_decay
         after_clipping = own_decay + (0.0 if clip else decay)
-        changes_gradient = adjust_gradient is not None or decay > 0 or is_masked or self._shapes_gradients
-        # The optimizer's kernel clips in 32 bits only, and adds a decay that would not spare frozen entries.
-        clips_itself = is_masked or self._sum_dtype == torch.float64
-        with self._optimizer.reset(
-            weight_decay=0.0 if is_masked else after_clipping,
-            clip=None if clips_itself else clip,
-            fuses=clip is None or not changes_gradient,
-        ):
+        # The optimizer's own decay would not spare frozen entries.
+        with self._optimizer.reset(weight_decay=0.0 if is_masked else after_clipping):
             for x, y in batches:
                 lr = self.settings.lr_at(steps, round_idx)
                 value = loss(x, y)
@@ -123,9 +115,9 @@ class LocalTrainer:
                     self._add_decay(decay)
                 if is_masked:
                     self.net.clear_frozen_gradients()
-                if clips_itself:
+                if clip is not None:
                     self._clip_gradient_norm()
-                if is_masked:
+                if is_masked and after_clipping:
                     self._add_decay(after_clipping)
                     self.net.clear_frozen_gradients()
                 self._optimizer.step(lr)
@@ -181,18 +173,16 @@ class PlainSGD:
     """The LightningModule's own optimizer, created anew for every client: what LocalSGD replaces."""
 
     def __init__(self, module: Classifier):
-        self._module, self._optimizer, self._clips = module, module.make_optimizer(), False
+        self._module, self._optimizer = module, module.make_optimizer()
 
     @contextmanager
-    def reset(self, weight_decay: float, clip: float | None, fuses: bool) -> Iterator[None]:
-        self._optimizer, self._clips = self._module.make_optimizer(weight_decay), clip is not None
+    def reset(self, weight_decay: float) -> Iterator[None]:
+        self._optimizer = self._module.make_optimizer(weight_decay)
         yield
 
     def step(self, lr: float) -> None:
         for group in self._optimizer.param_groups:
             group["lr"] = lr
-        if self._clips:
-            self._module.clip_gradient_norm()
         self._optimizer.step()
         self._optimizer.zero_grad()
 
