@@ -28,6 +28,7 @@ from fedpan_exp.report.sweeps import read_sweeps
 from fedpan_exp.sweeping import cost
 from fedpan_exp.sweeping.grids import Grids
 from fedpan_exp.sweeping.jobs import read_jobs
+from fedpan_exp.sweeping.stand_ins import NARROW
 from fedpan_exp.system.atomic_io import read_json, read_lines
 from fedpan_exp.system.errors import ConfigError
 from fedpan_exp.system.paths import CONF, SWEEPS
@@ -143,9 +144,9 @@ def test_a_laptop_keeps_the_kind_of_network_and_what_a_sweep_varies():
         ((*overrides,),) = Grids([grid], scales={"laptop": of_file} if of_file else None).expand("laptop", ())
         return set(overrides)
 
-    narrow = {"dataset=cifar10", "model=vgg9", "model.width_factor=0.25", "model.init=he", "training.clip=5"}
+    narrow = {"dataset=cifar10", "model=vgg9", *(f"{key}={value}" for key, value in NARROW.items())}
     varied = at_laptop({"dataset": "cinic10", "fl_scene.alpha": "10,1"})
-    assert narrow | {"fl_scene.alpha=10,1", "fl_scene.K=20", "fl_scene.H=60"} <= varied
+    assert narrow | {"fl_scene.alpha=10,1", "fl_scene.K=20", "fl_scene.H=40"} <= varied
     own_scene = at_laptop({"dataset": "cifar10", "model": "resnet20", "fl_scene": "cross_silo"}, study_E=5)
     assert own_scene == narrow - {"model=vgg9"} | {"model=resnet20", "fl_scene=cross_silo", "study_E=5"}
     assert at_laptop({"dataset": "femnist"}) == {"dataset=mnist", "model=mlp"}
