@@ -1,6 +1,7 @@
 """Processes that torchrun has started, on one machine or several: all of them are one run.
 
 Only rank 0 prints and writes. The others load the same configuration and become workers when the round loop starts.
+There may be more processes than GPUs: those of a machine take turns.
 """
 
 import os
@@ -8,9 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+from torch.distributed import rendezvous
 
 from fedpan_exp.federation.executors.parallel import ParallelExecutor
 from fedpan_exp.federation.executors.process_group import TIMEOUT, ProcessGroup
+from fedpan_exp.training import gpu_of
 
 
 def is_launched() -> bool:
@@ -26,16 +29,31 @@ def size() -> int:
 
 
 def local_gpu() -> int | None:
-    """The GPU that this process uses: one per process of a machine. None where torchrun has not started it."""
-    return int(os.environ["LOCAL_RANK"]) if is_launched() else None
+    """The GPU that this process uses. None where torchrun has not started it, or without GPUs."""
+    return gpu_of(int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()) if is_launched() else None
 
 
 def connect() -> None:
     """Join the group at the start of the program, so that workers notice when rank 0 ends, for whatever reason."""
-    if torch.cuda.is_available():
-        torch.cuda.set_device(local_gpu())
-    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"  # states are sent from main memory
-    torch.distributed.init_process_group(backend, timeout=TIMEOUT)
+    if (gpu := local_gpu()) is not None:
+        torch.cuda.set_device(gpu)
+    torch.distributed.init_process_group(backend(_each_rank_has_own_gpu()), timeout=TIMEOUT)
+
+
+def _each_rank_has_own_gpu() -> bool:
+    """Whether it is so on all machines: every rank says it in torchrun's store, and waits for the others."""
+    store, *_ = next(iter(rendezvous("env://")))
+    has_own = int(os.environ["LOCAL_WORLD_SIZE"]) <= torch.cuda.device_count()
+    store.set(f"own_gpu/{rank()}", str(has_own))
+    return all(store.get(f"own_gpu/{other}") == b"True" for other in range(size()))
+
+
+def backend(each_has_own_gpu: bool) -> str:
+    """How ranks communicate: NCCL does not let two of them share a GPU, gloo does.
+
+    Vectors in main memory, such as the clients' states, are sent by gloo in any case.
+    """
+    return "cpu:gloo,cuda:nccl" if each_has_own_gpu else "gloo"
 
 
 class TorchrunExecutor(ParallelExecutor):
