@@ -10,10 +10,14 @@ from typing import Any
 
 import pytest
 import torch
+from hydra import initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.types import RunMode
 from lightning import Fabric
 from lightning.fabric.accelerators import CPUAccelerator
 from lightning.fabric.plugins import MixedPrecision
 from lightning.fabric.strategies import SingleDeviceStrategy
+from omegaconf import OmegaConf
 from processes import ended, wait_for
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -28,7 +32,9 @@ from fedpan_exp.federation.executors.cohort_sum import CohortSum
 from fedpan_exp.models import Network, Pan, initialise
 from fedpan_exp.models.mlp import MLP
 from fedpan_exp.models.resnet import ResNet
+from fedpan_exp.sweeping.sweeper import JobTask
 from fedpan_exp.system.errors import ConfigError
+from fedpan_exp.system.paths import CONF
 from fedpan_exp.system.rng import rng
 from fedpan_exp.training import (
     Classifier,
@@ -217,7 +223,9 @@ def test_the_gpus_that_a_process_may_use(monkeypatch):
 
 
 def test_16_mixed_needs_a_gpu():
-    with pytest.raises(ConfigError, match=r"fabric\.precision must be bf16-mixed without a GPU of CUDA, got 16-mixed"):
+    with pytest.raises(
+        ConfigError, match=r"fabric\.precision must be bf16-mixed where there is no CUDA GPU, got 16-mixed"
+    ):
         FabricSettings(accelerator="cpu", precision="16-mixed").make()
 
 
@@ -294,3 +302,36 @@ def test_a_step_that_overflows_is_skipped_and_the_scale_is_halved():
     precision = scaled.fabric.strategy.precision
     assert isinstance(precision, MixedPrecision)
     assert precision.scaler.get_scale() == INITIAL_SCALE / 2  # in every client anew
+
+
+def test_jobs_of_a_launcher_claim_a_gpu_unless_they_name_their_device(monkeypatch, tmp_path):
+    claims = []
+    monkeypatch.setattr("fedpan_exp.sweeping.sweeper.claim_gpu", lambda: claims.append("claimed"))
+    cfg = OmegaConf.create({"fabric": {"accelerator": "auto", "devices": 1}})
+    for is_local, changes in ((False, {}), (True, {}), (False, {"devices": [1]}), (False, {"accelerator": "cpu"})):
+        job = JobTask(lambda _: None, is_local, stop_file=None)
+        assert job(OmegaConf.merge(cfg, {"fabric": changes})).error is None
+    assert claims == ["claimed"]
+
+
+@pytest.mark.parametrize("gpus", [0, 1, 4])
+def test_the_launcher_of_gpus_runs_one_job_per_gpu(monkeypatch, gpus):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        loader = GlobalHydra.instance().config_loader()
+        master = loader.load_configuration("config", ["hydra/launcher=gpus"], run_mode=RunMode.MULTIRUN)
+    assert master.hydra.launcher.n_jobs == max(1, gpus)
+
+
+def test_a_run_on_a_gpu_says_how_many_processes_would_fit(monkeypatch):
+    GB = 1024**3
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (6 * GB, 24 * GB))
+    monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda _: 2 * GB)
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    assert "--nproc-per-node=6 " in str(torchrun.advice(torch.device("cuda:0"), clients=10))
+    assert torchrun.advice(torch.device("cuda:0"), clients=1) is None
+    assert torchrun.advice(torch.device("cpu"), clients=10) is None
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "0")
+    assert torchrun.advice(torch.device("cuda:0"), clients=10) is None

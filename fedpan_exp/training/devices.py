@@ -1,6 +1,5 @@
 """Which GPU a process uses, where several processes or several jobs of a sweep share the GPUs of a machine."""
 
-import getpass
 import os
 import tempfile
 from collections.abc import Sequence
@@ -44,7 +43,8 @@ def claim_gpu(gpus: Sequence[str] | None = None, folder: Path | None = None) -> 
     gpus = visible_gpus() if gpus is None else gpus
     if not gpus or _claimed is not None:
         return None
-    folder = folder or Path(tempfile.gettempdir(), f"fedpan_exp-gpus-{getpass.getuser()}")
+    user = os.getuid() if hasattr(os, "getuid") else "user"  # Windows has none
+    folder = folder or Path(tempfile.gettempdir(), f"fedpan_exp-gpus-{user}")
     folder.mkdir(exist_ok=True)
     for number in count():  # one process per GPU, then a second one, ...
         for gpu in gpus:

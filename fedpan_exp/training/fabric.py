@@ -25,7 +25,7 @@ class FabricSettings:
         """A Fabric for this process alone; `gpu` is the one to use where several processes share the GPUs."""
         on_gpus = self.accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
         can_scale = on_gpus or self.precision != "16-mixed"
-        require(can_scale, "fabric.precision", "bf16-mixed without a GPU of CUDA", self.precision)
+        require(can_scale, "fabric.precision", "bf16-mixed where there is no CUDA GPU", self.precision)
         devices = [gpu] if gpu is not None and on_gpus else self.devices
         try:
             fabric = Fabric(accelerator=self.accelerator, devices=devices, precision=self.precision)  # type: ignore[arg-type]
@@ -34,10 +34,6 @@ class FabricSettings:
                 f"fabric must be settings that lightning.Fabric accepts, got {self} ({first_line(error)})"
             ) from None
         require(fabric.world_size == 1, "fabric.devices", "one device", self.devices)
-        on_gpu = fabric.device.type == "cuda"
-        require(
-            on_gpu or self.precision != "16-mixed", "fabric.precision", f"bf16-mixed on {fabric.device}", "16-mixed"
-        )
         # By default torch uses TF32 in convolutions, but not in matrix products.
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = self.tf32
         return fabric

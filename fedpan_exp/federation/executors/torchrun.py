@@ -13,7 +13,7 @@ from torch.distributed import rendezvous
 
 from fedpan_exp.federation.executors.parallel import ParallelExecutor
 from fedpan_exp.federation.executors.process_group import TIMEOUT, ProcessGroup
-from fedpan_exp.training import gpu_of
+from fedpan_exp.training import gpu_of, processes_that_fit
 
 
 def is_launched() -> bool:
@@ -31,6 +31,22 @@ def size() -> int:
 def local_gpu() -> int | None:
     """The GPU that this process uses. None where torchrun has not started it, or without GPUs."""
     return gpu_of(int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()) if is_launched() else None
+
+
+def advice(device: torch.device, clients: int) -> str | None:
+    """What to start instead of one process on a GPU, by the memory that it has needed so far. None: nothing.
+
+    A process cannot be forked once it uses CUDA, so a run cannot take further processes by itself.
+    """
+    if is_launched() or device.type != "cuda":
+        return None
+    free_bytes, _ = torch.cuda.mem_get_info(device)
+    per_gpu = processes_that_fit(torch.cuda.max_memory_reserved(device), free_bytes, clients, os.cpu_count() or 1)
+    processes = min(clients, per_gpu * torch.cuda.device_count())
+    if processes == 1:
+        return None
+    command = f"torchrun --standalone --nproc-per-node={processes} -m fedpan_exp ..."
+    return f"{processes} processes would fit into the GPU's memory; to resume this run with them: {command}"
 
 
 def connect() -> None:
