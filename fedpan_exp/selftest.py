@@ -7,7 +7,6 @@ import argparse
 import os
 import platform
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import torch
 from torch import Tensor
 
 from fedpan_exp import api
+from fedpan_exp.federation import torchrun
 from fedpan_exp.system.console import console, error_console, progress_bar
 from fedpan_exp.system.errors import UserError
 
@@ -118,7 +118,7 @@ def run_all(jobs: Sequence[Job], modes: Sequence[Mode], folder: Path) -> dict[st
     results = {}
     with progress_bar("selftest", len(jobs) * len(modes)) as progress:
         for number, job in enumerate(jobs):
-            runs = []
+            runs: list[api.Result] = []
             for mode in modes:
                 progress.describe(f"{job.name}: {mode.name}")
                 runs.append(train(job, mode, folder / f"{number}-{len(runs)}"))
@@ -131,8 +131,7 @@ def run_all(jobs: Sequence[Job], modes: Sequence[Mode], folder: Path) -> dict[st
 def train(job: Job, mode: Mode, folder: Path) -> api.Result:
     settings = (*job.settings, *mode.settings, f"runs={folder}")
     if mode.processes:
-        launcher = ("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={mode.processes}")
-        command = [sys.executable, *launcher, "-m", "fedpan_exp", *settings]
+        command = [*torchrun.command(mode.processes), "-m", "fedpan_exp", *settings]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise UserError(f"{job.name} failed with {mode.name}, the last lines of its output:\n{done.stderr[-3000:]}")

@@ -152,7 +152,7 @@ BAD = [
     ("eval_every=inf", "eval_every must be above 0, got inf"),
     ("dataset.classes=5", "dataset.classes must be at least 10, the number of classes in digits, got 5"),
     ("dataset.shape=[1,-8,8]", "dataset.shape must be channels, height, width, got [1, -8, 8]"),
-    ("fabric.precision=16", "fabric.precision must be 32-true, 64-true, bf16-mixed, bf16-true or 16-mixed, got 16; did you mean 16-mixed?"),
+    ("fabric.precision=16", "fabric.precision must be 32-true, 64-true, bf16-mixed, bf16-true or 16-mixed, got 16"),
     ("fabric.precision=16-mixed", "fabric.precision must be bf16-mixed where there is no CUDA GPU, got 16-mixed"),
     ("pan.A", "cannot read 'pan.A'; settings are written name=value, as in pan.A=0.1"),
     ("model=vgg11", "model=vgg11 halves the image 5 times and needs at least 32 pixels per side, got 8x8; choose model=mlp, vgg9 or resnet20, or a dataset of larger images"),

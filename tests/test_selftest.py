@@ -33,7 +33,7 @@ def test_a_mode_with_other_weights_is_a_failure(monkeypatch, capsys):
 def test_the_distance_of_states_ignores_counters():
     zeros = {"w": torch.zeros(2), "b": torch.zeros(1), "count": torch.tensor(3)}
     ones = {"w": torch.tensor([2.0, 2.0]), "b": torch.ones(1), "count": torch.tensor(9)}
-    assert selftest.distance(zeros, ones) == 3
+    assert selftest.distance(zeros, ones) == pytest.approx(3)
 
 
 def test_gpus_are_compared_by_torchrun_with_a_tolerance(monkeypatch):

@@ -5,6 +5,7 @@ There may be more processes than GPUs: those of a machine take turns.
 """
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,6 +15,11 @@ from torch.distributed import rendezvous
 from fedpan_exp.federation.executors.parallel import ParallelExecutor
 from fedpan_exp.federation.executors.process_group import TIMEOUT, ProcessGroup
 from fedpan_exp.training import gpu_of, processes_that_fit
+
+
+def command(processes: int) -> list[str]:
+    """What starts several processes on this machine; a module and its arguments follow."""
+    return [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
 
 
 def is_launched() -> bool:
