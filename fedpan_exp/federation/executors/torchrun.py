@@ -51,8 +51,8 @@ def advice(device: torch.device, clients: int) -> str | None:
     processes = min(clients, per_gpu * torch.cuda.device_count())
     if processes == 1:
         return None
-    command = f"torchrun --standalone --nproc-per-node={processes} -m fedpan_exp ..."
-    return f"{processes} processes would fit into the GPU's memory; to resume this run with them: {command}"
+    start = f"torchrun --standalone --nproc-per-node={processes} -m fedpan_exp ..."
+    return f"{processes} processes would fit into the GPU's memory; to resume this run with them: {start}"
 
 
 def connect() -> None:
