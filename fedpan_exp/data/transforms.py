@@ -58,8 +58,8 @@ def _crop_and_flip(x: Tensor, draws: Tensor, padding: int) -> Tensor:
     height, width = x.shape[2:]
     padded = F.pad(x, (padding,) * 4)
     rows, columns, flips = draws.unsqueeze(2)  # [N, 1] each
-    y = rows + torch.arange(height, device=x.device)
-    along = torch.arange(width, device=x.device)
-    x_ = columns + torch.where(flips.bool(), width - 1 - along, along)
-    pixels = (y.unsqueeze(2) * padded.shape[3] + x_.unsqueeze(1)).flatten(1)  # [N, H x W]: one gather does it all
+    down, along = (torch.arange(size, device=x.device) for size in (height, width))
+    down = rows + down
+    along = columns + torch.where(flips.bool(), width - 1 - along, along)
+    pixels = (down.unsqueeze(2) * padded.shape[3] + along.unsqueeze(1)).flatten(1)  # [N, H x W]
     return padded.flatten(2).gather(2, pixels.unsqueeze(1).expand(-1, x.shape[1], -1)).view_as(x)
