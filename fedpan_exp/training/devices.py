@@ -12,7 +12,7 @@ from filelock import FileLock, Timeout
 MAX_PROCESSES_PER_GPU = 5  # pfl documents 1 to 5 as best; not measured here
 CONTEXT_BYTES = 600 * 1024**2  # what CUDA itself takes per process, about
 
-_claimed: FileLock | None = None  # held until this process ends
+_claimed: list[FileLock] = []  # at most one, kept until this process ends
 
 
 def visible_gpus() -> list[str]:
@@ -39,9 +39,8 @@ def claim_gpu(gpus: Sequence[str] | None = None, folder: Path | None = None) -> 
     Reservations are file locks, which the system releases when a process dies. CUDA then sees this GPU only, so it must
     not be initialised yet. Further calls change nothing.
     """
-    global _claimed
     gpus = visible_gpus() if gpus is None else gpus
-    if not gpus or _claimed is not None:
+    if not gpus or _claimed:
         return None
     user = os.getuid() if hasattr(os, "getuid") else "user"  # Windows has none
     folder = folder or Path(tempfile.gettempdir(), f"fedpan_exp-gpus-{user}")
@@ -53,7 +52,7 @@ def claim_gpu(gpus: Sequence[str] | None = None, folder: Path | None = None) -> 
                 lock.acquire(timeout=0)
             except Timeout:
                 continue
-            _claimed = lock
+            _claimed.append(lock)
             os.environ["CUDA_VISIBLE_DEVICES"] = gpu
             return gpu
     return None
