@@ -1,9 +1,15 @@
 """fork=RUN@2: another run, continued after a round that it kept."""
 
+import base64
+import gzip
+import json
+
+import numpy as np
 import pytest
 import torch
 
 import fedpan_exp as fp
+from fedpan_exp.report.charts import AXES, chart_data
 from fedpan_exp.system.errors import UserError
 
 TINY = ("dataset=digits", "model.width=8", "fl_scene.K=6", "fl_scene.R=0.5", "fl_scene.E=1", "fl_scene.H=4", "ranks=1")
@@ -37,6 +43,26 @@ def test_a_fork_is_a_run_of_its_own_that_begins_with_its_parents_rounds(parent, 
     assert ours[2] != theirs[2]
     *_, last = fp.federate(*settings(parent, "training.lr=0.2"))
     assert child.weights["head.bias"].tolist() == last.server.weights[-10:].tolist()
+
+
+def test_the_report_draws_the_branch(parent):
+    """The line of a fork begins at the round in which it leaves that of its parent."""
+    child = fp.run(*settings(parent, "training.lr=0.3"))
+    runs = fp.load_runs(parent.folder.parent)
+    chart = {run["name"]: run for run in chart_data(runs.assign(label=""), [], [])["runs"]}
+
+    def curve(run: fp.Result) -> dict[str, list[float]]:
+        columns = json.loads(gzip.decompress(base64.b64decode(chart[run.folder.name]["curve"])))
+        return {name: np.cumsum(columns[name]).tolist() if name in AXES else columns[name] for name in columns}
+
+    ours, theirs = curve(child), curve(parent)
+    assert (ours["round"], theirs["round"]) == ([2, 3, 4], [1, 2, 3, 4])
+    assert ours["train/loss"][0] == theirs["train/loss"][1]
+    assert ours["samples"] == theirs["samples"][1:]
+    assert ours["train/loss"][1] != theirs["train/loss"][2]
+    alone = chart_data(runs.loc[[child.folder.name]].assign(label=""), [], [])["runs"][0]
+    columns = json.loads(gzip.decompress(base64.b64decode(alone["curve"])))
+    assert len(columns["round"]) == 4  # without its parent all of its rounds are drawn
 
 
 def test_another_algorithm_starts_from_the_weights_alone(parent):

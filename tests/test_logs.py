@@ -6,17 +6,20 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from fedpan_exp import dashboard
+from conftest import CommandResult
+from fedpan_exp import dashboard, dashboard_pairs
+from fedpan_exp.probes import PROBES
 from fedpan_exp.system.atomic_io import read_json, read_lines
 from fedpan_exp.system.errors import UserError
 from fedpan_exp.tracking.record import Record
 from fedpan_exp.tracking.wandb_settings import WandbSettings
-from fedpan_exp.tracking.wandb_sync import sync
+from fedpan_exp.tracking.wandb_sync import sync, upload
 
 SMALL = ("dataset=digits", "model.width=16", *(f"fl_scene.{s}" for s in ("K=5", "R=0.4", "E=1", "H=4")))
 OFFLINE = ("logger=wandb", "logger.wandb.mode=offline", "logger.wandb.tags=[pans,test]")
@@ -149,17 +152,56 @@ def test_sync_uploads_each_offline_run_once(tmp_path, capsys):
         (run / "wandb" / f"offline-run-{run.name}").mkdir(parents=True)
     uploaded: list[str] = []
 
-    def upload(folder: Path) -> str:
+    def record_upload(folder: Path) -> str:
         uploaded.append(folder.name)
         return "no network" if folder.name.endswith("b") and uploaded.count(folder.name) == 1 else ""
 
-    assert sync(runs, upload, lambda: True) == 1
+    assert sync(runs, record_upload, lambda: True) == 1
     shown = capsys.readouterr()
     assert "2 uploaded, 1 failed, 0 uploaded earlier" in shown.out
     assert "offline-run-b could not be uploaded (no network)" in shown.err
-    assert sync(runs, upload, lambda: True) == 0
+    assert sync(runs, record_upload, lambda: True) == 0
     assert sorted(uploaded) == ["offline-run-a", "offline-run-b", "offline-run-b", "offline-run-c"]
-    assert sync(runs, upload, lambda: False) == 0  # nothing to upload: no key is needed
+    assert sync(runs, record_upload, lambda: False) == 0  # nothing to upload: no key is needed
+
+
+def fake_wandb(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """A module wandb in the child processes, which does what the code says with its arguments."""
+    (folder / "wandb").mkdir(parents=True)
+    (folder / "wandb" / "__init__.py").touch()
+    (folder / "wandb" / "__main__.py").write_text(f"import sys, time\nfrom pathlib import Path\n{code}\n")
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+
+
+def test_the_upload_is_wandb_sync_and_its_last_line_is_the_reason(tmp_path, monkeypatch, capsys):
+    speak = "print('syncing', *sys.argv[1:])\nprint('wandb: ERROR no such project', file=sys.stderr)"
+    fake_wandb(tmp_path / "fake", monkeypatch, f"{speak}\nsys.exit(sys.argv[1] != 'sync' or sys.argv[2][-1] == 'b')")
+    for name in "ab":
+        (tmp_path / name / "wandb" / f"offline-run-{name}").mkdir(parents=True)
+    assert sync([tmp_path / "a", tmp_path / "b"], has_key=lambda: True) == 1
+    shown = capsys.readouterr()
+    assert "1 uploaded, 1 failed, 0 uploaded earlier" in shown.out
+    (line,) = shown.err.splitlines()
+    assert line.startswith("fedpan_exp: warning:")
+    assert "offline-run-b could not be uploaded (wandb: ERROR no such project)" in line
+
+
+def test_an_upload_that_does_not_end_is_given_up(tmp_path, monkeypatch):
+    fake_wandb(tmp_path / "fake", monkeypatch, "time.sleep(60)")
+    monkeypatch.setattr("fedpan_exp.tracking.wandb_sync.TIMEOUT_S", 1)
+    assert upload(tmp_path) == "W&B has not answered for 1 s"
+
+
+def test_uploads_run_at_the_same_time(tmp_path):
+    together = threading.Barrier(4, timeout=30)
+
+    def meet(folder: Path) -> str:
+        together.wait()
+        return ""
+
+    for name in "abcd":
+        (tmp_path / name / "wandb" / f"offline-run-{name}").mkdir(parents=True)
+    assert sync([tmp_path / name for name in "abcd"], meet, lambda: True) == 0
 
 
 def test_sync_without_a_key_is_refused(tmp_path):
@@ -211,30 +253,146 @@ def test_csv_and_tensorboard_at_once(command):
         assert logged == pytest.approx({record["round"]: record[name] for record in records if name in record})
 
 
-def test_tensorboard_without_its_package(command, monkeypatch):
+@pytest.mark.parametrize("name", ["tensorboard", "trackio", "mlflow"])
+def test_a_logger_without_its_package(command, monkeypatch, name):
     monkeypatch.setattr("fedpan_exp.tracking.logger.find_spec", lambda name: None)
-    ended = command(*SMALL, "logger=tensorboard")
+    ended = command(*SMALL, f"logger={name}")
     assert ended.code == 1
-    assert ended.err == "fedpan_exp: logger=tensorboard needs its package: pip install tensorboard\n"
+    assert ended.err == f'fedpan_exp: logger={name} needs its package: pip install "fedpan_exp[{name}]"\n'
     assert not Path("runs").exists()
 
 
+@pytest.fixture
+def interrupted(command, monkeypatch):
+    """Call the command, fail after round 3, and call it again."""
+    write = Record.write
+
+    def write_then_fail(self: Record, round_idx: int, metrics: dict) -> None:
+        write(self, round_idx, metrics)
+        if round_idx == 3:
+            raise RuntimeError("power cut")
+
+    def call(*overrides: str) -> CommandResult:
+        with monkeypatch.context() as patched:
+            patched.setattr(Record, "write", write_then_fail)
+            with pytest.raises(RuntimeError):
+                command(*overrides, "checkpoint.every=2")
+        return command(*overrides, "checkpoint.every=2")
+
+    return call
+
+
+def test_trackio_has_every_round_once_also_after_a_resume(interrupted, monkeypatch, tmp_path):
+    monkeypatch.setattr("trackio.utils.TRACKIO_DIR", tmp_path / "trackio")
+    monkeypatch.setattr("trackio.sqlite_storage.TRACKIO_DIR", tmp_path / "trackio")
+    ended = interrupted(*SMALL, "logger=trackio")
+    assert ended.code == 0, ended.err
+    assert not ended.err
+    assert "trackio" not in ended.out.lower().replace(str(tmp_path), "")
+    (folder,) = ended.runs
+    from trackio.sqlite_storage import SQLiteStorage
+
+    assert SQLiteStorage.get_runs("fedpan_exp") == [folder.name]
+    logged = SQLiteStorage.get_logs("fedpan_exp", folder.name)
+    records = read_lines(folder / "metrics.jsonl")
+    rounds = {row["step"]: row for row in logged if "train/loss" in row}
+    assert len(rounds) == sum("train/loss" in row for row in logged) == len(records)
+    for record in records:
+        assert {name: rounds[record["round"]][name] for name in record} == pytest.approx(record)
+    last = {name for row in logged for name in row}
+    assert {"curves", "partition", "summary/last5_acc", "status"} <= last
+    config = SQLiteStorage.get_run_config("fedpan_exp", folder.name)
+    assert config["fl_scene/alpha"] == 0.1
+    assert config["_Group"].startswith("federate-digits-mlp-fedavg-mul0.1-alpha0.1")
+
+
+def test_mlflow_has_every_round_once_also_after_a_resume(interrupted, monkeypatch):
+    from mlflow import MlflowClient
+
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    ended = interrupted(*SMALL, "logger=mlflow")
+    assert ended.code == 0, ended.err
+    assert not ended.err
+    (folder,) = ended.runs
+    client = MlflowClient(f"sqlite:///{Path('runs').resolve()}/mlflow.db")
+    experiment = client.get_experiment_by_name("fedpan_exp")
+    (run,) = client.search_runs([experiment.experiment_id])
+    assert (run.info.run_name, run.info.status) == (folder.name, "FINISHED")
+    assert run.data.params["fl_scene/alpha"] == "0.1"
+    assert run.data.params["algorithm/name"] == "fedavg"
+    for name in ("train/loss", "global/test_acc"):
+        logged = {metric.step: metric.value for metric in client.get_metric_history(run.info.run_id, name)}
+        assert logged == pytest.approx({r["round"]: r[name] for r in read_lines(folder / "metrics.jsonl")})
+    assert run.data.metrics["summary/last5_acc"] == read_json(folder / "summary.json")["summary/last5_acc"]
+    assert {item.path for item in client.list_artifacts(run.info.run_id)} >= {"curves.png", "partition.png"}
+
+
+def test_a_server_that_cannot_be_reached_costs_one_warning(command, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    ended = command(*SMALL, "logger=mlflow")
+    assert ended.code == 0
+    assert ended.err.count("\n") == 1
+    assert ended.err.startswith("fedpan_exp: warning: MLflow failed (")
+    assert read_json(ended.runs[0] / "status.json")["status"] == "done"
+
+
 def test_the_dashboard_uses_only_metrics_that_runs_write(command, monkeypatch, capsys):
-    ended = command(*SMALL, "target_acc=0.01")
+    probes = ("probes=[divergence,cosine,gradient_variance,matching,matching_gap,barrier,swap_cost,preference]",)
+    ended = command(*SMALL, "target_acc=0.01", *probes)
     (folder,) = ended.runs
     records = read_lines(folder / "metrics.jsonl")
     written = {name for record in records for name in record} | read_json(folder / "summary.json").keys()
+    assert dashboard.PROBES.keys() == PROBES.keys()
+    for probe in dashboard.PROBES:
+        assert any(name.startswith(f"{probe}/") for name in written)
+    written |= {*dashboard_pairs.CURVES, dashboard_pairs.GAIN}
     settings = {"fl_scene/alpha", "fl_scene/K", "fl_scene/E", "pan/A", "pan/T", "algorithm/name", "pan/on"}
 
     monkeypatch.setattr("sys.argv", ["dashboard", "--dry-run"])
     dashboard.main()
-    assert "14 panels, in dashboard.json" in capsys.readouterr().out
+    assert "29 panels, in dashboard.json" in capsys.readouterr().out
     text = Path("dashboard.json").read_text()
     names = {name for name in text.split('"') if "/" in name and " " not in name and "\n" not in name}
+    assert {name for name in names if name[0] == "^"} == {f"^{probe}/" for probe in PROBES}
+    names = {name for name in names if name[0] != "^"}
+    assert "partition_table" in text
     metrics = {name for name in names if not name.endswith(".value")}
     assert {name.removeprefix("summary:") for name in metrics} <= written
     assert len(metrics) >= 8
     assert {name.removeprefix("config:").removesuffix(".value") for name in names - metrics} == settings
+
+
+def test_pairs_are_logged_as_on_minus_off(command, monkeypatch, capsys):
+    for seed in (0, 1):
+        for pan in ("off", "mul"):
+            command(*SMALL, f"seed={seed}", f"pan={pan}", "logger=none")
+    command(*SMALL, "seed=2", "pan=mul", "logger=none")  # has no pair
+    monkeypatch.setattr("sys.argv", ["dashboard", "--dry-run", "--pairs", "runs"])
+    for _ in range(2):  # the second time replaces the first
+        dashboard.main()
+        assert "2 pairs of PANs on and off logged from runs" in capsys.readouterr().out
+    pairs = dashboard_pairs.find_pairs(Path("runs"))
+    assert len(list(Path("runs").glob("*/pairs/wandb/offline-run-*"))) == len(pairs) == 2
+    groups = set()
+    for pair in pairs:
+        on, off = (read_lines(folder / "metrics.jsonl") for folder in (pair.on, pair.off))
+        items = inspect(pair.on / "pairs")
+        rows = [
+            item["history"]["item"] for item in items if "paired/test_acc" in item.get("history", {}).get("item", {})
+        ]
+        assert [row["paired/test_acc"] for row in rows] == pytest.approx(
+            [100 * (a["global/test_acc"] - b["global/test_acc"]) for a, b in zip(on, off, strict=True)]
+        )
+        summary = {name: v for item in items for name, v in item.get("summary", {}).get("update", {}).items()}
+        assert summary["paired/last5_acc"] == pytest.approx(pair.gain)
+        run = next(item["run"] for item in items if "run" in item)
+        assert run["job_type"] == "pair"
+        groups.add(run["run_group"])
+    assert len(groups) == 1  # the seeds of one setting
+    uploaded: list[Path] = []
+    sync([pair.on for pair in pairs], lambda folder: uploaded.append(folder) or "", lambda: True)
+    assert len(uploaded) == 2
 
 
 def test_a_dashboard_without_a_key(monkeypatch, capsys, tmp_path):

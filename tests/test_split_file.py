@@ -104,3 +104,62 @@ def test_a_run_uses_the_split_of_a_file_and_its_content_is_the_identity(tmp_path
     }.items():
         with pytest.raises(UserError, match=message):
             fp.experiment(*from_file, setting)
+
+
+def test_pfllib_reads_our_files_as_its_own(tmp_path):
+    """As PFLlib does: np.load of a pickled dict, images scaled by mean and std of 0.5, an entry per client."""
+    folder = write_split(tmp_path, DATA, SPLIT, 0, "pfllib")
+    config = json.loads((folder / "config.json").read_text())
+    assert config["num_clients"] == len(SPLIT.parts)
+    for k, part in enumerate(SPLIT.parts):
+        with (folder / "train" / f"{k}.npz").open("rb") as file:
+            client = np.load(file, allow_pickle=True)["data"].tolist()
+        assert torch.allclose(torch.Tensor(client["x"]), (DATA.train.x[part] / 255 - 0.5) / 0.5, atol=1e-6)
+        assert client["y"].tolist() == DATA.train.y[part].tolist()
+        assert config["Size of samples for labels in clients"][k] == [
+            [label, count] for label, count in enumerate(DATA.train.y[part].bincount().tolist()) if count
+        ]
+    test = [np.load(folder / "test" / f"{k}.npz", allow_pickle=True)["data"].tolist()["y"] for k in range(4)]
+    assert np.concatenate(test).tolist() == DATA.test.y.tolist()
+
+
+def test_equal_images_of_pfllib_are_each_found_once(tmp_path):
+    twice = DatasetSplits(DATA.train[torch.tensor([0, 0, 1, 2])], DATA.test)
+    parts = Split([torch.tensor([0, 2]), torch.tensor([1, 3])])
+    _, read = read_split(write_split(tmp_path, twice, parts, 0, "pfllib"), twice)
+    assert [part.tolist() for part in read.parts] == [[0, 2], [1, 3]]
+
+
+def test_a_folder_of_pfllib_that_does_not_fit_is_refused_in_one_line(tmp_path):
+    folder = write_split(tmp_path, DATA, SPLIT, 0, "pfllib")
+    other = DatasetSplits(random_images(60, seed=5), DATA.test)
+    with pytest.raises(UserError, match=r"must be a split of this dataset, got .*0.npz, with other images"):
+        read_split(folder, other)
+    (folder / "test" / "1.npz").unlink()
+    with pytest.raises(UserError, match=r"must be a folder of PFLlib, got .*test/1.npz"):
+        read_split(folder, DATA)
+    np.savez(folder / "train" / "0.npz", data=np.array(Evil(), dtype=object))
+    with pytest.raises(UserError, match=r"got .*0.npz \(it names posix.mkdir, which is not an array\)"):
+        read_split(folder, DATA)
+
+
+def test_flwr_datasets_gives_the_same_clients(tmp_path):
+    """Our indices by id as a column of clients; and indices of theirs as a split of ours."""
+    partitioner = pytest.importorskip("flwr_datasets.partitioner")
+    import datasets
+
+    clients = json.loads(write_split(tmp_path, DATA, SPLIT, 0, "flwr").read_text())
+    owner = {index: k for k, indices in clients.items() for index in indices}
+    table = datasets.Dataset.from_dict({"label": DATA.train.y.tolist(), "client": [owner[i] for i in range(60)]})
+    natural = partitioner.NaturalIdPartitioner(partition_by="client")
+    natural.dataset = table
+    for k in range(4):
+        name = natural.partition_id_to_natural_id[k]
+        assert natural.load_partition(k)["label"][:] == DATA.train.y[SPLIT.parts[int(name)]].tolist()
+    theirs = partitioner.DirichletPartitioner(3, "label", alpha=1.0, min_partition_size=2, seed=0)
+    theirs.dataset = table
+    theirs.load_partition(0)
+    indices = {str(k): list(map(int, part)) for k, part in theirs.partition_id_to_indices.items()}
+    (tmp_path / "theirs.json").write_text(json.dumps(indices))
+    _, read = read_split(tmp_path / "theirs.json", DATA)
+    assert [part.tolist() for part in read.parts] == [sorted(indices[str(k)]) for k in range(3)]

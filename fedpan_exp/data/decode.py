@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import groupby, islice, pairwise
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -101,15 +101,26 @@ def _decode_chunk(task: tuple[list[File], int]) -> np.ndarray:
     return np.stack([_decode_one(file, size) for file in files])
 
 
+def shorter_side(file: File) -> int:
+    return min(_open_image(file, lambda image: image.size))
+
+
 def _decode_one(file: File, size: int) -> np.ndarray:
+    from PIL import Image
+
+    pixels = _open_image(file, lambda image: image.convert("RGB"))
+    return np.asarray(pixels if pixels.size == (size, size) else pixels.resize((size, size), Image.Resampling.BILINEAR))
+
+
+def _open_image(file: File, use: Callable[[Any], R]) -> R:
+    """Call `use` with the opened image; whatever is wrong with the file is one line."""
     from PIL import Image, UnidentifiedImageError
 
     content = file.read()
     try:
         with Image.open(io.BytesIO(content)) as image:
-            pixels = image.convert("RGB")
+            return use(image)
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:  # what PIL raises on bad files
         known = not isinstance(error, UnidentifiedImageError)
         reason = first_line(error) if known else "unknown image format" if content else "it is empty"
         raise DataError(f"{file.name} cannot be decoded as an image ({reason}); replace it") from None
-    return np.asarray(pixels if pixels.size == (size, size) else pixels.resize((size, size), Image.Resampling.BILINEAR))

@@ -11,6 +11,7 @@ import torch
 from fedpan_exp.data.dataset import LOADERS, DatasetSettings
 from fedpan_exp.data.images import DatasetSplits
 from fedpan_exp.data.own_folder import read_folder
+from fedpan_exp.data.own_hf import Columns, read_hf
 from fedpan_exp.data.own_npz import read_npz
 from fedpan_exp.system.errors import ConfigError, DataError, first_line, require
 from fedpan_exp.system.rng import rng
@@ -77,6 +78,22 @@ class NpzData(OwnData):
 
 
 @dataclass
+class HuggingFaceData(OwnData):
+    name: str = "hf"
+    hf: str | None = None
+    config: str | None = None
+    image: str | None = None
+    label: str | None = None
+    user: str | None = None
+    size: int = 0
+
+    def read_images(self, root: Path) -> DatasetSplits:
+        require(bool(self.hf), "dataset.hf", "a dataset of the Hugging Face Hub, or a path", "none")
+        require(self.size >= 0, "dataset.size", "at least 0", self.size)
+        return read_hf(str(self.hf), self.config, Columns(self.image, self.label, self.user), self.size, root)
+
+
+@dataclass
 class PluginData(OwnData):
     """The dataset of a plugin."""
 
@@ -86,7 +103,12 @@ class PluginData(OwnData):
         return _load(LOADERS[self.name], self.name, root)
 
 
-OWN_DATA: dict[str, type[OwnData]] = {"folder": FolderData, "npz": NpzData, "plugin": PluginData}
+OWN_DATA: dict[str, type[OwnData]] = {
+    "folder": FolderData,
+    "npz": NpzData,
+    "hf": HuggingFaceData,
+    "plugin": PluginData,
+}
 
 
 @lru_cache(maxsize=2)

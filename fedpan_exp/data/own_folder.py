@@ -6,12 +6,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fedpan_exp.data.decode import ImageKey, decode
+from fedpan_exp.data.decode import ImageKey, decode, shorter_side
 from fedpan_exp.data.files import EmptyDatasetFolder, File, Files
 from fedpan_exp.data.images import DatasetSplits, ImageTensors
 from fedpan_exp.data.source import Source
 from fedpan_exp.data.store import locate
-from fedpan_exp.system.errors import DataError, first_line, listed
+from fedpan_exp.system.errors import DataError, listed
 
 IMAGE = re.compile(r"\.(?:png|jpe?g|bmp|gif|webp|tiff?|ppm|pgm)$", re.IGNORECASE)
 SPLITS = ("train", "test")
@@ -51,7 +51,12 @@ def _read(files: Files, size: int) -> DatasetSplits:
     if unknown := sorted({key.label for key in keys} - set(classes)):
         raise DataError(f"{files.folder / 'test'} has {listed(unknown)}, which train does not have; add or remove it")
     images = ((key, File(str(path), path)) for key, path in zip(keys, files.paths, strict=True))
-    splits = decode(images, size or _shorter_side(files.paths[0]), f"decode {files.folder.name}", len(keys))
+    splits = decode(
+        images,
+        size or shorter_side(File(str(files.paths[0]), files.paths[0])),
+        f"decode {files.folder.name}",
+        len(keys),
+    )
     is_gray = all(bool((x[:, :1] == x).all()) for _, x in splits.values())
     parts = {split: _images(*splits[split], classes, is_gray) for split in splits}
     train = parts["train"]
@@ -69,13 +74,3 @@ def _key(path: Path, root: Path) -> ImageKey:
 def _images(keys: list[ImageKey], x: Tensor, classes: list[str], is_gray: bool) -> ImageTensors:
     y = torch.tensor([classes.index(key.label) for key in keys])
     return ImageTensors(x[:, :1].contiguous() if is_gray else x, y)
-
-
-def _shorter_side(path: Path) -> int:
-    from PIL import Image
-
-    try:
-        with Image.open(path) as image:
-            return min(image.size)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be decoded as an image ({first_line(error)}); replace it") from None

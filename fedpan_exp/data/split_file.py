@@ -1,7 +1,7 @@
-"""Splits in files: our own JSON, partition ids and indices as flwr-datasets has them, FL-bench's partition.pkl.
+"""Splits in files: our own JSON, indices by id as in flwr-datasets, FL-bench's partition.pkl, PFLlib's folder.
 
-Ours names the data it belongs to. flwr-datasets' `partition_id_to_indices` is a JSON object. FL-bench pools the
-training and the test images, in this order, and gives each client a training and a test part.
+Ours names the data it belongs to. flwr-datasets' `partition_id_to_indices` is a JSON object. FL-bench and PFLlib pool
+the training and the test images, in this order, and give each client a training and a test part.
 """
 
 import io
@@ -16,29 +16,39 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedpan_exp.data.array_pickle import unpickle_arrays
 from fedpan_exp.data.images import DatasetSplits, ImageTensors
 from fedpan_exp.data.partition import Split
+from fedpan_exp.data.split_pfllib import is_pfllib, read_pfllib, write_pfllib
 from fedpan_exp.system.atomic_io import atomic_write, write_json
 from fedpan_exp.system.errors import ConfigError, first_line
 
-FORMATS = ("fedpan_exp", "flwr", "fl_bench")
+FORMATS = ("fedpan_exp", "flwr", "fl_bench", "pfllib")
 
 
 def file_hash(path: Path) -> str:
+    """The content of a split: a file, or all files of a folder."""
     try:
-        return blake2b(path.read_bytes(), digest_size=4).hexdigest()
+        files = sorted(path.rglob("*.npz")) if is_pfllib(path) else [path]
+        digest = blake2b(digest_size=4)
+        for file in files:
+            digest.update(file.read_bytes())
+        return digest.hexdigest()
     except OSError as error:
         raise ConfigError(f"fl_scene.file must be a file that can be read, got {path} ({first_line(error)})") from None
 
 
 def write_split(folder: Path, data: DatasetSplits, split: Split, seed: int, kind: str = "fedpan_exp") -> Path:
     """Write a split of the training images in one of FORMATS; return the path of the file."""
-    parts = [part.tolist() for part in split.parts]
+    if kind == "pfllib":
+        write_pfllib(folder / "pfllib", data, split.parts, torch.arange(len(data.test)).tensor_split(len(split.parts)))
+        return folder / "pfllib"
     if kind == "fl_bench":
         path = folder / "partition.pkl"
         content = _fl_bench(split.parts, data)
         atomic_write(path, lambda temporary: temporary.write_bytes(pickle.dumps(content)))
         return path
+    parts = [part.tolist() for part in split.parts]
     path = folder / "split.json"
     if kind == "flwr":
         write_json(path, {str(k): part for k, part in enumerate(parts)})
@@ -50,6 +60,8 @@ def write_split(folder: Path, data: DatasetSplits, split: Split, seed: int, kind
 
 def read_split(path: Path, data: DatasetSplits) -> tuple[DatasetSplits, Split]:
     """Read a split in any format; return it with the data that its indices refer to."""
+    if is_pfllib(path):
+        return _with_pooled(path, *read_pfllib(path, data), data)
     file_hash(path)  # fails if there is no such file
     content = _unpickle(path) if path.suffix == ".pkl" else _json(path)
     if isinstance(content, dict) and "data_indices" in content:
@@ -106,9 +118,16 @@ def _read_fl_bench(path: Path, clients: Any, data: DatasetSplits) -> tuple[Datas
     is_valid = isinstance(clients, list) and all(isinstance(c, dict) and {"train", "test"} <= c.keys() for c in clients)
     if not is_valid:
         raise _invalid(path, "data_indices without train and test")
-    pooled = ImageTensors(torch.cat([data.train.x, data.test.x]), torch.cat([data.train.y, data.test.y]))
     train = [[*client["train"], *client.get("val", ())] for client in clients]
-    tested = [index for client in clients for index in client["test"]]
+    return _with_pooled(path, train, [client["test"] for client in clients], data)
+
+
+def _with_pooled(
+    path: Path, train: Sequence[Any], test: Sequence[Any], data: DatasetSplits
+) -> tuple[DatasetSplits, Split]:
+    """Indices of the pooled images: the clients' training parts, and all test parts as the global test set."""
+    pooled = ImageTensors(torch.cat([data.train.x, data.test.x]), torch.cat([data.train.y, data.test.y]))
+    tested = [index for part in test for index in part]
     together = _parts(path, [*train, tested], len(pooled), left_out=None)
     return DatasetSplits(pooled, pooled[together.pop()]), Split(together)
 
@@ -124,23 +143,14 @@ def _json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"fl_scene.file must be a JSON or .pkl file, got {path} ({first_line(error)})") from None
-
-
-class _ArraysOnly(pickle.Unpickler):
-    """A pickle can run any code: only what NumPy arrays are made of is allowed."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if module in ("numpy", "numpy.core.multiarray", "numpy._core.multiarray", "numpy._core.numeric") and name in (
-            *("dtype", "ndarray", "_reconstruct", "scalar", "_frombuffer"),
-        ):
-            return super().find_class(module.replace("numpy.core", "numpy._core"), name)
-        raise pickle.UnpicklingError(f"it names {module}.{name}, which is not an array")
+        raise ConfigError(
+            f"fl_scene.file must be a JSON or .pkl file, or a folder of PFLlib, got {path} ({first_line(error)})"
+        ) from None
 
 
 def _unpickle(path: Path) -> Any:
     try:
-        return _ArraysOnly(io.BytesIO(path.read_bytes())).load()
+        return unpickle_arrays(io.BytesIO(path.read_bytes()))
     except Exception as error:  # a damaged pickle raises many kinds
         raise ConfigError(f"fl_scene.file must be FL-bench's partition.pkl, got {path} ({first_line(error)})") from None
 

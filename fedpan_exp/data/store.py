@@ -8,7 +8,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -72,13 +72,25 @@ def locate(source: Source, root: Path) -> LocatedDataset | None:
     return _load_downloaded(source, downloaded) if downloaded.exists() else None
 
 
+def load_cached(name: str, root: Path, fingerprint: str, read: Callable[[], DatasetSplits]) -> DatasetSplits:
+    """Load the tensors that were read when the source had this fingerprint, or read and cache them."""
+    current = {"format": FORMAT, "stamp": fingerprint}
+    paths = _cache_paths(name, root)
+    for path in paths:
+        if current.items() <= _metadata(path).items():
+            return _load(path)
+    data = read()
+    _save_to_first_writable(paths, data, current)
+    return data
+
+
 def downloaded_path(source: Source, root: Path) -> Path:
     return root / f"{source.name}.safetensors"
 
 
-def _cache_paths(source: Source, root: Path) -> list[Path]:
+def _cache_paths(name: str, root: Path) -> list[Path]:
     """Caches of decoded tensors: next to the files, then in the user's cache folder for a read-only root."""
-    name, root_id = f"{source.name}.decoded.safetensors", sha256(str(root.resolve()).encode()).hexdigest()[:8]
+    name, root_id = f"{name}.decoded.safetensors", sha256(str(root.resolve()).encode()).hexdigest()[:8]
     user_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return [root / name, user_cache / "fedpan_exp" / f"{root_id}-{name}"]
 
@@ -110,7 +122,7 @@ def _verify(source: Source, data: DatasetSplits, files: Files | None = None) -> 
 def _load_files(source: Source, root: Path, files: Files) -> LocatedDataset:
     """Load the cached tensors, or decode the files and cache the result if there are none or the files changed."""
     current = {"format": FORMAT, "stamp": files.fingerprint}
-    cache_paths = _cache_paths(source, root)
+    cache_paths = _cache_paths(source.name, root)
 
     def up_to_date() -> LocatedDataset | None:
         for path in cache_paths:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from fedpan_exp.report.comparison import FACETS
-from fedpan_exp.report.frame import VALUE, column, key, records
+from fedpan_exp.report.frame import VALUE, column, each, key, records
 from fedpan_exp.report.statistics import pair_gains
 from fedpan_exp.report.tables import text_of
 
@@ -41,7 +41,7 @@ CLIENTS = 100  # of a partition; more would not be legible
 
 def chart_data(runs: pd.DataFrame, names: Sequence[str], distinguishing: Sequence[str]) -> dict[str, Any]:
     """All that the charts are drawn from in the browser; `names` are those of settings."""
-    curves = [curve(folder) for folder in runs["folder"]]
+    curves = [curve(run["folder"], branch_of(run, runs)) for run in each(runs)]
     partitions = {
         text: f"{run.label or run.dataset} · seed {text_of(run.seed)}"
         for run in runs.itertuples()
@@ -99,13 +99,22 @@ def _line_order(run: pd.Series) -> tuple[bool, str, bool, str]:
     return run["status"] != "done", run["label"], run["pan"] != "off", run["pan"]
 
 
-def curve(folder: Path) -> dict[str, np.ndarray]:
-    """Metrics in the tested rounds, and what was added to each axis since the tested round before."""
+def branch_of(run: pd.Series, runs: pd.DataFrame) -> int:
+    """The round after which a run was forked from another one of these runs; 0 if it was not."""
+    parent, _, round_idx = str(run.get("fork") or "").rpartition("@")
+    return int(round_idx) if Path(parent).name in runs.index else 0
+
+
+def curve(folder: Path, first_round: int = 0) -> dict[str, np.ndarray]:
+    """Metrics in the tested rounds, and what was added to each axis since the tested round before.
+
+    The curve of a fork begins at the last round of its parent: before it there is one line.
+    """
     rows = records(folder)
     metrics = [name for name in METRICS if name in rows and pd.api.types.is_numeric_dtype(rows[name])]
     if not metrics:
         return {}
-    tested = rows[metrics[0]].notna()
+    tested = rows[metrics[0]].notna() & (rows["round"] >= first_round)
     totals = {
         name: sum((column(rows, part).fillna(0) for part in parts), start=0 * rows["round"]).cumsum()
         for name, (_, parts) in AXES.items()

@@ -25,6 +25,7 @@ NON_IDENTITY_KEYS = (
         "fabric.devices",
         "training.fast",
         "dataset.root",
+        *(f"dataset.{setting}" for setting in ("hf", "config", "image", "label", "user")),  # dataset.digest counts
         "fl_scene.client_memory",
     ),
     *("fidelity", "scale", "model.lr", "model.authors_lr", "dataset.authors_lr", "dataset.B", "dataset.epochs"),

@@ -1,8 +1,9 @@
-"""Loggers that mirror metrics.jsonl: CSV and TensorBoard; W&B is in wandb_log.py."""
+"""Loggers that mirror metrics.jsonl: CSV and TensorBoard here; W&B, Trackio and MLflow have files of their own."""
 
 import csv
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -31,6 +32,34 @@ class MetricLogger(Protocol):
     def log_metrics(self, metrics: Mapping[str, Any], round_idx: int) -> None: ...
 
     def finish(self, summary: Mapping[str, Any], status: str) -> None: ...
+
+
+class GuardedLogger:
+    """Passes all calls on to a logger. Its first failure costs one warning and ends it, but never the run."""
+
+    def __init__(self, name: str, open_logger: Callable[[], MetricLogger]):
+        self._name = name
+        self._logger: MetricLogger | None = None
+        with self._guard():
+            self._logger = open_logger()
+
+    def log_metrics(self, metrics: Mapping[str, Any], round_idx: int) -> None:
+        if self._logger:
+            with self._guard():
+                self._logger.log_metrics(metrics, round_idx)
+
+    def finish(self, summary: Mapping[str, Any], status: str) -> None:
+        if self._logger:
+            with self._guard():
+                self._logger.finish(summary, status)
+
+    @contextmanager
+    def _guard(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # no server, no space, no package: each logger raises its own
+            self._logger = None
+            warn(f"{self._name} failed ({first_line(error)}); the run continues with local files only")
 
 
 class CsvLogger:
@@ -71,12 +100,15 @@ class TensorBoardLogger:
         self._writer.add_text("settings", settings)
 
     def log_metrics(self, metrics: Mapping[str, Any], round_idx: int) -> None:
-        numbers = {name: value for name, value in metrics.items() if not isinstance(value, str)}
-        for name, value in numbers.items():
+        for name, value in numbers(metrics).items():
             self._writer.add_scalar(name, value, round_idx)
 
     def finish(self, summary: Mapping[str, Any], status: str) -> None:
         self._writer.close()
+
+
+def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    return {name: value for name, value in metrics.items() if not isinstance(value, str)}
 
 
 def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -11,14 +11,18 @@ from fedpan_exp.system.errors import UserError
 from fedpan_exp.tracking.wandb_settings import has_key
 
 UPLOADS = 4  # at a time
+TIMEOUT_S = 600  # of one upload
 DONE = "uploaded"  # a file in the folder of an offline run
 
 
 def upload(folder: Path) -> str:
     """Upload one offline run; return what went wrong, or nothing."""
     command = [sys.executable, "-m", "wandb", "sync", str(folder)]
-    ended = subprocess.run(command, capture_output=True, text=True)
-    lines = [line for line in (ended.stderr + ended.stdout).splitlines() if line.strip()]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        return f"W&B has not answered for {TIMEOUT_S} s"
+    lines = [line for line in (ended.stdout + ended.stderr).splitlines() if line.strip()]
     return "" if ended.returncode == 0 else lines[-1] if lines else f"wandb ended with {ended.returncode}"
 
 
@@ -28,7 +32,7 @@ def sync(
     has_key: Callable[[], bool] = has_key,
 ) -> int:
     """Upload what is not uploaded yet; return the exit code."""
-    offline = [folder for run in runs for folder in sorted(run.glob("wandb/offline-run-*"))]
+    offline = [folder for run in runs for folder in sorted(run.rglob("wandb/offline-run-*"))]
     waiting = [folder for folder in offline if not (folder / DONE).exists()]
     if waiting and not has_key():
         raise UserError("uploading to W&B needs a key: run `wandb login`, or set WANDB_API_KEY")

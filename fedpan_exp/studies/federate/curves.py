@@ -39,8 +39,13 @@ def draw_run(runs: pd.DataFrame) -> FigureResult:
     accuracy = 100 * curves([folder], "global/test_acc").squeeze(axis=1)
     if len(accuracy):
         left.set_title(f"test accuracy: best {accuracy.max():.2f}%, last {accuracy.iloc[-1]:.2f}%", fontsize=10)
+    fork = str(runs.iloc[0].get("fork") or "")
     for panel, ylabel in ((left, "accuracy (%)"), (right, "loss")):
         panel.set_ylabel(ylabel)
+        if fork:
+            panel.axvline(
+                int(fork.rpartition("@")[2]), color=GREY, linewidth=1, label="fork: rounds of its parent before"
+            )
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         legend(panel)
     return FigureResult(figure)
