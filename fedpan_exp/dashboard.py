@@ -160,7 +160,10 @@ def workspace(entity: str, project: str, name: str) -> "Workspace":
         ws.Section("Alignment probes (probes=[...])", panels=[probe(*each) for each in PROBES.items()]),
         ws.Section(
             "Partition: samples by client and label",
-            panels=[panel.MediaBrowser(media_keys=["partition"]), panel.WeavePanelSummaryTable("partition_table")],
+            panels=[
+                panel.MediaBrowser(media_keys=["partition"]),
+                panel.WeavePanelSummaryTable(table_name="partition_table"),
+            ],
         ),
         ws.Section("Pictures of runs", panels=[panel.MediaBrowser(media_keys=["curves"])]),
     ]

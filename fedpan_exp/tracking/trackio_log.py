@@ -31,10 +31,11 @@ class TrackioLogger:
         pictures = {path.stem: self._trackio.Image(str(path)) for path in sorted(self._folder.glob("*.png"))}
         self._run.log({**pictures, **numbers(summary), "status": status}, step=self._last_round)
         with contextlib.redirect_stdout(io.StringIO()):
-            self._run.finish()
+            self._trackio.finish()  # not that of the run, which would be finished again when Python exits
 
     def _delete_earlier(self, project: str, name: str) -> None:
         """Delete the run that an interrupted process logged: all of its rounds will be logged again."""
-        for run in self._trackio.Api().runs(project):
-            if run.name == name:
-                run.delete()
+        with contextlib.suppress(ValueError):  # there is no such project yet
+            for run in self._trackio.Api().runs(project):
+                if run.name == name:
+                    run.delete()
