@@ -37,6 +37,7 @@ LESS_BY_STUDY = {  # settings of studies that would take long
 }
 INSTEAD = {  # what this machine does not have, and what users fill in
     "fork=RUN@20": "fork=RUN@1",
+    "hydra/launcher=ray_cluster": "hydra/launcher=cores",  # Ray's launcher needs an environment of its own
     "fabric.accelerator=cuda": "fabric.accelerator=cpu",
     "fabric.precision=bf16-mixed": "fabric.precision=32-true",
     "/mnt/other/runs": "more/runs",
@@ -52,7 +53,7 @@ INSTEAD = {  # what this machine does not have, and what users fill in
 
 def commands_in(text: str) -> list[str]:
     """Commands of this package, at the start of a line or in backticks, without comments and explanations."""
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [line.lstrip(" #") for line in text.splitlines()]
     quoted = re.findall(r"`((?:python -m fedpan_exp|fedpan-exp|torchrun)[^`\n]*)`", text)
     found = [line for line in [*lines, *quoted] if re.match(r"(python -m fedpan_exp|fedpan-exp |torchrun )", line)]
     found = [re.split(r"\s+#|\s{2,}", line)[0] for line in found]
@@ -134,6 +135,8 @@ def with_less_work(command: str) -> str:
         return f"{command} --dry-run"
     if program != "fedpan_exp" or " new " in command or "--help" in command or "--hydra-help" in command:
         return command
+    if "sweeps=search" in command:  # chooses its jobs one by one: they cannot be planned
+        return shlex.join([*shlex.split(command), "dataset=digits", *SMALL_NETWORK, *LESS, "hydra.sweeper.n_trials=1"])
     if re.search(r" -m [a-z]| sweeps=|plan=true", command.removeprefix("python -m ")):
         return command if "plan=true" in command else f"{command} plan=true"
     settings = [*LESS]
@@ -145,7 +148,9 @@ def with_less_work(command: str) -> str:
         settings.remove("fl_scene.K=4")
     for study, changes in LESS_BY_STUDY.items():
         settings += changes if study in command else ()
-    return shlex.join([*shlex.split(command), *settings])
+    keys = {setting.partition("=")[0] for setting in settings}
+    typed = [word for word in shlex.split(command) if word.partition("=")[0] not in keys]
+    return shlex.join([*typed, *settings])
 
 
 def interrupt(seconds: float) -> None:

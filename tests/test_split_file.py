@@ -163,3 +163,21 @@ def test_flwr_datasets_gives_the_same_clients(tmp_path):
     (tmp_path / "theirs.json").write_text(json.dumps(indices))
     _, read = read_split(tmp_path / "theirs.json", DATA)
     assert [part.tolist() for part in read.parts] == [sorted(indices[str(k)]) for k in range(3)]
+
+
+def test_pfllibs_own_files_are_read(tmp_path):
+    """As PFLlib writes them: training and test images pooled, normalised by torchvision, drawn for each client."""
+    from torchvision.transforms import v2
+
+    normalise = v2.Compose([v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5], [0.5])])
+    x, y = torch.cat([DATA.train.x, DATA.test.x]), torch.cat([DATA.train.y, DATA.test.y])
+    drawn = np.random.default_rng(0).permutation(len(y)).reshape(2, 2, 20)  # client, part
+    for part, k in np.ndindex(2, 2):
+        path = tmp_path / ("train", "test")[part] / f"{k}.npz"
+        path.parent.mkdir(exist_ok=True)
+        index = drawn[k, part]
+        with path.open("wb") as file:
+            np.savez_compressed(file, data={"x": normalise(x[index]).numpy(), "y": y[index].numpy()})
+    data, read = read_split(tmp_path, DATA)
+    assert [part.tolist() for part in read.parts] == [sorted(drawn[k, 0].tolist()) for k in range(2)]
+    assert torch.equal(data.test.x, x[np.sort(drawn[:, 1].ravel())])

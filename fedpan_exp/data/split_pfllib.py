@@ -8,6 +8,7 @@ import shutil
 import zipfile
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,7 @@ def write_pfllib(folder: Path, data: DatasetSplits, parts: Sequence[Tensor], tes
         (folder / name).mkdir(parents=True)
         for k, index in enumerate(indices):
             content = {"x": _scaled(images.x[index]), "y": images.y[index].numpy()}
-            atomic_write(
-                folder / name / f"{k}.npz", lambda path, content=content: np.savez_compressed(path, data=content)
-            )
+            atomic_write(folder / name / f"{k}.npz", partial(np.savez_compressed, data=content))
     flush_to_disk(folder)
     write_json(folder / "config.json", _config(data, parts))
 
