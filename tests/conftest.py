@@ -1,6 +1,7 @@
 """Shared by tests: composing an experiment, calling the command line, a small federated task."""
 
 import os
+import tempfile
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +19,12 @@ from fedpan_exp.studies import load_studies
 from fedpan_exp.system.rng import rng
 from fedpan_exp.training import Classifier, FabricSettings, LocalTrainer, Training
 
+TRACKIO = tempfile.TemporaryDirectory(prefix="trackio-")  # read once, when Trackio is imported
 torch.set_num_threads(1)  # several tests run in parallel, and each may start processes
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ.pop("FEDPAN_DATA", None)
 os.environ["WANDB_MODE"] = "disabled"  # tests of W&B set the mode
+os.environ["TRACKIO_DIR"] = TRACKIO.name
 config.register(load_studies())
 
 

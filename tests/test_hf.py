@@ -1,6 +1,7 @@
 """dataset=hf: saved datasets, parquet files, folders of images; the Hub is a server on this machine, or missing."""
 
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -173,15 +174,18 @@ def test_a_name_that_is_not_on_the_hub_is_refused_in_one_line(empty_hub, tmp_pat
     assert not Path("runs").exists()
 
 
-def test_without_network_a_name_is_refused_in_one_line(tmp_path, monkeypatch):
+def test_without_network_a_name_is_refused_at_once_in_one_line(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
-    for module in ("datasets.config", "huggingface_hub.constants"):
-        monkeypatch.setattr(f"{module}.HF_HUB_OFFLINE", True)
-    with pytest.raises(UserError, match=r"dataset.hf must be a dataset of the Hugging Face Hub, or a path, got a/b"):
+    monkeypatch.setattr("datasets.config.HF_ENDPOINT", "http://127.0.0.1:9")  # nobody listens
+    started = time.monotonic()
+    with pytest.raises(UserError, match=r"dataset.hf must be .*, got a/b \(http://127.0.0.1:9 cannot be reached\)"):
         fp.run(*settings("a/b"))
+    assert time.monotonic() - started < 20  # the library alone retries for minutes
+    assert not capfd.readouterr().err
     with pytest.raises(UserError, match=r"dataset.hf must be a dataset .*, got none"):
         fp.experiment("dataset=hf")
     assert not Path("runs").exists()
+    assert not datasets.config.HF_HUB_OFFLINE
 
 
 def test_without_the_package_one_line_names_the_extra(monkeypatch):

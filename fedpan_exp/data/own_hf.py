@@ -56,7 +56,8 @@ def _open(name: str, config: str | None) -> DatasetDict:
     except ImportError:
         raise ConfigError('dataset=hf needs its package: pip install "fedpan_exp[hf]"') from None
     path = Path(name).expanduser()
-    with _without_progress_bars():
+    offline = not path.exists() and not _is_hub_reachable()
+    with _without_progress_bars(), _offline() if offline else contextlib.nullcontext():
         try:
             if (path / "state.json").is_file() or (path / "dataset_dict.json").is_file():
                 opened = load_from_disk(str(path))
@@ -64,11 +65,38 @@ def _open(name: str, config: str | None) -> DatasetDict:
                 opened = load_dataset(path.suffix.removeprefix("."), data_files=str(path))
             else:
                 opened = load_dataset(str(path) if path.is_dir() else name, config)
-        except Exception as error:  # no network, no such dataset, several configurations, damaged files
+        except Exception as error:  # no such dataset, several configurations, damaged files
+            network = f"{datasets.config.HF_ENDPOINT} cannot be reached" if offline else first_line(error)
             raise DataError(
-                f"dataset.hf must be a dataset of the Hugging Face Hub, or a path, got {name} ({first_line(error)})"
+                f"dataset.hf must be a dataset of the Hugging Face Hub, or a path, got {name} ({network})"
             ) from None
     return opened if isinstance(opened, dict) else datasets.DatasetDict(train=opened)
+
+
+def _is_hub_reachable() -> bool:
+    """Ask once: without network, the library would retry every request for half a minute."""
+    import datasets
+    from huggingface_hub import get_session
+
+    try:
+        get_session().head(datasets.config.HF_ENDPOINT, timeout=10)
+    except Exception:  # whatever its HTTP client raises
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _offline() -> Iterator[None]:
+    """As with HF_HUB_OFFLINE=1, which the library reads when it is imported: use what was downloaded earlier."""
+    import datasets
+    from huggingface_hub import constants
+
+    before = datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE
+    datasets.config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE = before
 
 
 @contextlib.contextmanager
