@@ -109,7 +109,7 @@ def environment(home: Path) -> dict[str, str]:
 
 
 def test_no_key_no_terminal_no_network(tmp_path):
-    program = [sys.executable, "-m", "fedpan_exp", *SMALL]  # W&B is the default
+    program = [sys.executable, "-m", "fedpan_exp", "algorithm=scaffold", "pan=mul", "pan.A=0.1", *SMALL]
     ended = subprocess.run(
         program,
         cwd=tmp_path,
@@ -124,7 +124,12 @@ def test_no_key_no_terminal_no_network(tmp_path):
     line = "wandb     no W&B key found: logging offline; upload later with `python -m fedpan_exp.runs sync runs`"
     assert ended.stdout.count(line) == 1
     (folder,) = (path for path in (tmp_path / "runs").iterdir() if path.is_dir())
-    assert_complete(folder)
+    items = assert_complete(folder)
+    run = next(item["run"] for item in items if "run" in item)
+    assert run["config"]["update"]["algorithm/name"] == "scaffold"
+    assert run["run_group"] == run["config"]["update"]["setting"]
+    logged = {name.split(".")[0] for item in items for name in item.get("history", {}).get("item", {})}
+    assert {"curves", "partition", "partition_table"} <= logged
 
 
 @pytest.mark.parametrize(
