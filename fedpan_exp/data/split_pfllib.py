@@ -34,7 +34,7 @@ def write_pfllib(folder: Path, data: DatasetSplits, parts: Sequence[Tensor], tes
     for name, images, indices in (("train", data.train, parts), ("test", data.test, test_parts)):
         (folder / name).mkdir(parents=True)
         for k, index in enumerate(indices):
-            content = {"x": _scaled(images.x[index]), "y": images.y[index].numpy()}
+            content: Any = {"x": _scaled(images.x[index]), "y": images.y[index].numpy()}
             atomic_write(folder / name / f"{k}.npz", partial(np.savez_compressed, data=content))
     flush_to_disk(folder)
     write_json(folder / "config.json", _config(data, parts))
