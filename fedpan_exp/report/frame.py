@@ -40,7 +40,7 @@ def load(*folders: str | Path) -> pd.DataFrame:
     numbers of a run. A run that was copied between folders counts once, and a complete copy wins.
     """
     rows = [_read(folder, signature(folder)) for folder in run_folders(map(Path, folders or ("runs",)))]
-    runs = pd.DataFrame(rows, columns=None if rows else ["name", *COLUMNS])
+    runs = pd.DataFrame(rows, columns=None if rows else ["name", *COLUMNS]).astype({"complete": bool})
     runs = runs.sort_values("complete", ascending=False, kind="stable").drop_duplicates("name").sort_index()
     return runs.set_index("name").rename_axis(index="run")
 
