@@ -1,13 +1,15 @@
-"""python -m benchmarks.report: time, memory and page size of a report of 500 synthetic runs of 1,000 rounds."""
+"""python -m benchmarks.report: cost and page of a report of 500 synthetic runs of 1,000 rounds."""
 
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from copy import deepcopy
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -77,6 +79,25 @@ def make_run(folder: Path, settings: dict[str, Any], generator: np.random.Genera
     (folder / "partition.csv").write_text("\n".join([f"client,samples,{labels}", *rows]) + "\n")
 
 
+def first_paint(page: Path) -> str:
+    """How long headless Chromium takes to show something of the page, and to draw its curves."""
+    if not find_spec("selenium") or not shutil.which("chromedriver"):
+        return "first paint not measured: it needs selenium and chromedriver"
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    with webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver"))) as driver:
+        began = time.perf_counter()
+        driver.get(page.as_uri())
+        while not driver.execute_script("return document.querySelector('#curves .legend')"):
+            time.sleep(0.05)
+        drawn = time.perf_counter() - began
+        painted = driver.execute_script("return performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    return f"first paint {painted / 1000:.1f} s, curves drawn {drawn:.1f} s"
+
+
 def main() -> None:
     config.register(load_studies())
     with tempfile.TemporaryDirectory() as folder:
@@ -90,10 +111,11 @@ def main() -> None:
         command = [sys.executable, "-m", "fedpan_exp.report", str(runs), "--out", f"{folder}/report"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
         seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-        page = (Path(folder) / "report" / "index.html").stat().st_size
+        page = Path(folder) / "report" / "index.html"
+        size, paint = page.stat().st_size, first_paint(page)
     console.print(
         f"{len(names)} runs of {ROUNDS:,} rounds: {seconds:.1f} s ({after.ru_utime - before.ru_utime:.1f} of a core), "
-        f"{after.ru_maxrss / 1024:.0f} MB, page {page / 1e6:.1f} MB"
+        f"{after.ru_maxrss / 1024:.0f} MB, page {size / 1e6:.1f} MB, {paint}"
     )
 
 

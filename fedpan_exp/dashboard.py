@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedpan_exp.dashboard_pairs import GAIN, log_pairs
 from fedpan_exp.system.atomic_io import write_text
-from fedpan_exp.system.console import console, error_console
+from fedpan_exp.system.console import console, exit_on_error
 from fedpan_exp.system.errors import UserError, first_line
 from fedpan_exp.tracking.wandb_settings import WandbSettings, has_key
 
@@ -68,11 +68,8 @@ def main() -> None:
         help="only write the workspace to this JSON file",
     )
     args = parser.parse_args()
-    try:
+    with exit_on_error():
         run(args.entity, args.project, args.name, args.dry_run, args.pairs)
-    except UserError as error:
-        error_console.print(f"fedpan_exp: {error}", markup=False)
-        raise SystemExit(1) from None
 
 
 def run(entity: str | None, project: str, name: str, file: str | None, pairs: Path | None = None) -> None:

@@ -6,7 +6,6 @@ from math import inf, isnan
 from pathlib import Path
 
 import pandas as pd
-from rich.table import Table
 
 from fedpan_exp.alignment.misalignment import Reading, misplaced_ratio, read
 from fedpan_exp.report.figure import panels
@@ -14,7 +13,7 @@ from fedpan_exp.report.frame import VALUE, column, key, load
 from fedpan_exp.report.statistics import MeanStd, mean_std, measured
 from fedpan_exp.studies.shuffle_federate.figure import draw_cost
 from fedpan_exp.system.atomic_io import atomic_write
-from fedpan_exp.system.console import console, error_console
+from fedpan_exp.system.console import console, exit_on_error, plain_table
 from fedpan_exp.system.errors import UserError
 from fedpan_exp.system.rng import numpy_rng, rng
 
@@ -67,11 +66,8 @@ def main() -> None:
         "folder", nargs="?", default="runs", help="folder of runs, in which the picture is saved, too (runs)"
     )
     folder = Path(parser.parse_args().folder)
-    try:
+    with exit_on_error():
         show(scales(load(folder)), folder)
-    except UserError as error:
-        error_console.print(f"fedpan_exp: {error}", markup=False)
-        raise SystemExit(1) from None
 
 
 def scales(runs: pd.DataFrame) -> list[Scale]:
@@ -107,10 +103,7 @@ def show(scales: list[Scale], folder: Path) -> None:
                 cells = _fraction(reading.ratio, fractions), _interval(reading, fractions)
             rows.append((scale.title, f"{alpha:g}", f"{accuracies.mean():.2%}", *cells, str(len(seeds))))
     if console.is_terminal:
-        table = Table(*COLUMNS, box=None, padding=(0, 2, 0, 0))
-        for row in rows:
-            table.add_row(*row)
-        console.print(table)
+        console.print(plain_table(COLUMNS, rows))
     else:
         print("\n".join("\t".join(row) for row in (COLUMNS, *rows)))
     console.print(f"\npicture: {draw(scales, misplaced, folder / 'misalignment.png')}", markup=False)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from fedpan_exp.system.console import clock, console, error_console
+from fedpan_exp.system.console import clock, console, error_console, exit_on_error
 from fedpan_exp.system.errors import UserError
 from fedpan_exp.tracking.runs import UNFINISHED, RunEntry, find_runs
 from fedpan_exp.tracking.wandb_sync import sync
@@ -54,7 +54,7 @@ def main() -> None:
         help="print, or run, the commands that finish unfinished runs",
     )
     args = parser.parse_args()
-    try:
+    with exit_on_error():
         is_sync, paths = args.args[:1] == ["sync"], args.args
         if is_sync:
             paths = paths[1:]
@@ -69,11 +69,6 @@ def main() -> None:
         if not runs:
             error_console.print(f"no matching runs in {', '.join(map(str, folders))}", markup=False)
         raise SystemExit(show(runs, args.json, args.retry))
-    except UserError as error:
-        error_console.print(f"fedpan_exp: {error}", markup=False)
-        raise SystemExit(1) from None
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
 
 
 def show(runs: list[RunEntry], as_json: bool, retry: str | None) -> int:

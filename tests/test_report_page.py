@@ -1,5 +1,6 @@
 """The report's page in a real browser: it draws itself, reacts to clicks and keys, and makes no requests."""
 
+import time
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -92,6 +93,16 @@ def test_no_button_sends_data_to_a_server(driver):
     titles = {button.get_attribute("data-title") for button in driver.find_elements("css selector", ".modebar-btn")}
     expected = "Download plot, Zoom, Pan, Box Select, Lasso Select, Zoom in, Zoom out, Autoscale, Reset axes"
     assert titles == set(expected.split(", "))
+
+
+@pytest.mark.parametrize("section", ["figures", "curves", "heat"])
+def test_a_link_leads_to_its_section(driver, section):
+    """Also over figures that have not been on the screen before."""
+    driver.execute_script("scrollTo(0, 0)")
+    click(driver, f"nav a[href='#{section}']")
+    title = driver.find_element("css selector", f"#{section} h2")
+    time.sleep(0.3)  # whatever moves the page afterwards
+    assert 0 <= driver.execute_script("return arguments[0].getBoundingClientRect().top", title) < 500
 
 
 def test_html_in_names_is_shown_as_text(driver):

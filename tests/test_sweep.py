@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import hydra
@@ -16,6 +17,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.plugins import Plugins
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, RunMode
+from official_files import write_femnist
 from processes import child, ended, wait_for
 from run_folders import is_drawn
 
@@ -33,7 +35,7 @@ from fedpan_exp.system.atomic_io import read_json, read_lines
 from fedpan_exp.system.errors import ConfigError
 from fedpan_exp.system.paths import CONF, SWEEPS
 from fedpan_exp.tracking.record import Record
-from fedpan_exp.tracking.runs import RunEntry, find_runs
+from fedpan_exp.tracking.runs import find_runs
 
 SMOKE = ("scale=smoke", "model.width=16")
 DIVERGING = ("training.clip=null", "training.warmup=none", "fl_scene.E=3")  # with a large learning rate
@@ -99,15 +101,36 @@ def test_the_plan_and_the_sweep_count_the_same_experiment_once(command):
     assert "9 done, 0 started, 0 locked, 0 to do" in command("sweeps=T", *SMOKE, "plan=true").out
 
 
-def test_a_plan_counts_users_if_they_are_the_clients(command):
+def test_a_plan_counts_users_if_they_are_the_clients(tmp_path):
     """fl_scene.K=0 means all users: half of 10 are in a round, not one."""
-    (folder,) = command(*SMOKE).runs
-    with_K = cost.read_earlier(RunEntry(folder))
-    config_file = folder / "config.yaml"
-    config_file.write_text(config_file.read_text().replace("  K: 10\n", "  K: 0\n"))
-    assert RunEntry(folder).settings["fl_scene"]["K"] == 0
-    assert cost.read_earlier(RunEntry(folder)) == with_K
-    assert with_K.split.clients == 10
+    write_femnist(tmp_path, users=10)
+    settings = (
+        "dataset.user_share=1",
+        "model.width=8",
+        "fl_scene.R=0.5",
+        "fl_scene.H=3",
+        "fl_scene.E=1",
+        f"runs={tmp_path}",
+    )
+    (job,) = read_jobs("dataset=femnist", f"dataset.root={tmp_path}", *settings)
+    assert job.experiment.fl_scene.K == 0
+    (estimate,) = cost.estimate_costs([job])
+    per_client = cost.count_work(job.experiment, clients=10).sent_bytes
+    assert estimate.sent_bytes == 3 * 5 * per_client
+
+
+def test_a_plan_takes_the_speed_of_earlier_runs(command):
+    (folder,) = command(*SMOKE, "fl_scene.H=3").runs
+    rounds = read_lines(folder / "metrics.jsonl")
+    (sample_s,) = cost.earlier_speeds({folder.parent}).values()
+    assert sample_s == pytest.approx(
+        sum(each["time/round_s"] for each in rounds) / sum(each["train/samples"] for each in rounds)
+    )
+    (job,) = read_jobs(*SMOKE, "fl_scene.H=6")
+    (estimate,) = cost.estimate_costs([job])
+    scene = job.experiment.fl_scene
+    samples = 6 * scene.cohort_size(scene.K) * scene.local_samples(1437 / scene.K)
+    assert estimate.seconds == pytest.approx(samples * sample_s)
 
 
 SWEPT = sorted(path.stem for path in SWEEPS.glob("*.yaml"))
@@ -184,6 +207,15 @@ def test_every_sweep_runs_at_the_smallest_scale_and_is_drawn(command, tmp_path_f
     result = paper_figure.draw(this_sweep)
     assert is_drawn(result.figure)
     assert len(result.table)
+
+
+def test_a_vgg_learns_at_the_smallest_scale(command):
+    """Narrow, with He's initialisation: near chance, PANs off and on would agree to every digit."""
+    swept = command("sweeps=wdiv_cifar_5", "scale=smoke", "fl_scene.alpha=1")
+    assert swept.code == 0, swept.err
+    off, on = (read_json(path / "summary.json")["summary/best_acc"] for path in swept.runs)
+    assert min(off, on) > 0.3
+    assert off != on
 
 
 def test_every_paper_figure_has_a_sweep_and_every_sweep_a_figure():
@@ -446,6 +478,37 @@ def test_a_killed_process_of_the_launcher_costs_no_run(tmp_path):
     assert process.returncode == 0, errors
     assert "warning: a process of the launcher has ended" in errors
     assert [status(path) for path in runs(tmp_path).values()] == ["done"] * 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["cores", "submitit_local"])
+def test_a_killed_parallel_sweep_resumes_with_what_is_left(tmp_path, launcher):
+    """The sweep and the processes of its launcher are killed; submitit's are in sessions of their own."""
+    command = [sys.executable, "-m", "fedpan_exp", "-m", *SMOKE, "fl_scene.B=64", "ranks=1", "checkpoint.every=5"]
+    command += ["fl_scene.H=3,200", "seed=0,1", f"hydra/launcher={launcher}"]
+    started = 4 if launcher == "submitit_local" else 3
+
+    def is_in_the_middle() -> bool:
+        statuses = [status(path) for path in runs(tmp_path).values()]
+        return len(statuses) >= started and {"done", "running"} <= set(statuses)
+
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, start_new_session=True) as process:
+        wait_for(is_in_the_middle, every=0.02)
+        os.killpg(process.pid, signal.SIGKILL)
+    folders = runs(tmp_path).values()
+    for path in folders:
+        if status(path) == "running":
+            with suppress(ProcessLookupError):
+                os.kill(read_json(path / "status.json")["process"], signal.SIGKILL)
+    finished = {path: (path / "metrics.jsonl").stat().st_mtime_ns for path in folders if status(path) == "done"}
+    assert 1 <= len(finished) < 4
+    again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert again.returncode == 0, again.stderr
+    assert f"4 runs, {len(finished)} finished before" in again.stdout
+    assert all((path / "metrics.jsonl").stat().st_mtime_ns == time for path, time in finished.items())
+    assert [status(path) for path in runs(tmp_path).values()] == ["done"] * 4
+    rounds = [[record["round"] for record in read_lines(path / "metrics.jsonl")] for path in runs(tmp_path).values()]
+    assert sorted(rounds) == [[*range(1, 4)]] * 2 + [[*range(1, 201)]] * 2
 
 
 def test_a_search_finds_the_best_of_its_trials(command):

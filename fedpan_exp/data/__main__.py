@@ -11,8 +11,8 @@ from pathlib import Path
 from fedpan_exp.data.dataset import BUILT_IN, SOURCES
 from fedpan_exp.data.inventory import inventory
 from fedpan_exp.data.store import load_or_download
-from fedpan_exp.system.console import console, error_console
-from fedpan_exp.system.errors import UserError, require_choice
+from fedpan_exp.system.console import console, exit_on_error
+from fedpan_exp.system.errors import require_choice
 
 EXAMPLES = """\
 examples:
@@ -43,19 +43,13 @@ def main() -> None:
         command.add_argument("--root", type=Path, default=Path(root), help=f"folder of the datasets (default: {root})")
     commands.choices["list"].add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args()
-    try:
+    with exit_on_error(interrupted="interrupted; run the same command to resume"):
         for name in args.names:
             require_choice("the dataset", name, available)
         if args.command == "list":
             show(args.root, args.names or available, args.json)
         else:
             get(args.root, args.names)
-    except UserError as error:
-        error_console.print(f"fedpan_exp: {error}", markup=False)
-        raise SystemExit(1) from None
-    except KeyboardInterrupt:
-        error_console.print("fedpan_exp: interrupted; run the same command to resume")
-        raise SystemExit(130) from None
 
 
 def show(root: Path, names: list[str], as_json: bool) -> None:

@@ -5,12 +5,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.table import Table
-
 from fedpan_exp.report.build import Report
 from fedpan_exp.report.verdicts import NOT_RUN, Judged, count_verdicts, verdict_table
-from fedpan_exp.system.console import console, error_console
-from fedpan_exp.system.errors import UserError, require
+from fedpan_exp.system.console import console, exit_on_error, plain_table
+from fedpan_exp.system.errors import require
 
 EXAMPLES = """\
 examples:
@@ -42,7 +40,7 @@ def main() -> None:
     parser.add_argument("--claims", action="store_true", help="print a verdict per claim of the paper")
     parser.add_argument("--watch", action="store_true", help="keep running, and rebuild what changes")
     args = parser.parse_args()
-    try:
+    with exit_on_error():
         require(0 < args.target <= 1, "--target", "above 0 and at most 1", args.target)
         report = Report(args.folders, args.out, args.sweep, args.target)
         console.print(report.build(args.watch), markup=False)
@@ -50,22 +48,12 @@ def main() -> None:
             print_claims(report.judged)
         if args.watch:
             rebuild_on_change(report)
-    except UserError as error:
-        error_console.print(f"fedpan_exp: {error}", markup=False)
-        raise SystemExit(1) from None
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
 
 
 def print_claims(judged: Sequence[Judged]) -> None:
     """Print the claims that have runs, then the counts of all."""
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    rows = verdict_table([each for each in judged if each.verdict != NOT_RUN])
-    for name in (column for column in rows.columns if column != "command"):
-        table.add_column(name)
-    for _, row in rows.iterrows():
-        table.add_row(*row.drop("command"))
-    console.print(table)
+    table = verdict_table([each for each in judged if each.verdict != NOT_RUN]).drop(columns="command", errors="ignore")
+    console.print(plain_table(table.columns, table.to_numpy()))
     console.print(f"{len(judged)} claims: {count_verdicts(judged)}", markup=False)
 
 

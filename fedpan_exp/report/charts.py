@@ -37,6 +37,7 @@ HEAT_FIRST = ("fl_scene.alpha", "pan.A", "algorithm.name")  # settings that the 
 # Plotly's options that do not depend on filters or theme. Its button "Share chart" would send data to a server.
 PLOTLY: dict[str, Any] = json.loads((Path(__file__).parent / "web" / "charts.json").read_text(encoding="utf-8"))
 CLIENTS = 100  # of a partition; more would not be legible
+FEW = 12  # clients; Plotly would write numbers between them on the axis
 
 
 def chart_data(runs: pd.DataFrame, names: Sequence[str], distinguishing: Sequence[str]) -> dict[str, Any]:
@@ -135,7 +136,7 @@ def compress(text: str) -> str:
 
 
 def partition(folder: Path) -> str | None:
-    """A Plotly trace of the samples by client and label, and a remark, as JSON."""
+    """A Plotly trace of the samples by client and label, a remark and the layout of the axis, as JSON."""
     try:
         samples = pd.read_csv(folder / "partition.csv").iloc[:, 2:].astype(int).to_numpy()
     except (OSError, ValueError):
@@ -153,4 +154,5 @@ def partition(folder: Path) -> str | None:
     }
     clients = f"the first {CLIENTS} of {len(samples)} clients" if len(samples) > CLIENTS else f"{len(samples)} clients"
     remark = f"{clients}, {sums.min()} to {sums.max()} samples; largest dot: {shown.max()} samples."
-    return json.dumps({"trace": trace, "remark": remark})
+    layout = {"xaxis": {"dtick": 1}} if len(shown) < FEW else {}
+    return json.dumps({"trace": trace, "remark": remark, "layout": layout})

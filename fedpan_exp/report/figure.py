@@ -35,7 +35,7 @@ class NoData(Exception):
 
 def complete_runs(runs: pd.DataFrame, study: str) -> pd.DataFrame:
     """The complete runs of a study that have records."""
-    complete = runs[(runs["study"] == study) & runs["complete"].astype(bool)]
+    complete = runs[(runs["study"] == study) & runs["complete"]]
     complete = complete[[not records(folder).empty for folder in complete["folder"]]]
     if complete.empty:
         raise NoData(f"no run of study={study} in this sweep is complete yet")

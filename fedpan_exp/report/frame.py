@@ -41,6 +41,7 @@ def load(*folders: str | Path) -> pd.DataFrame:
     """
     rows = [_read(folder, signature(folder)) for folder in run_folders(map(Path, folders or ("runs",)))]
     runs = pd.DataFrame(rows, columns=None if rows else ["name", *COLUMNS])
+    runs["complete"] = runs["complete"].astype(bool)  # also of no runs
     runs = runs.sort_values("complete", ascending=False, kind="stable").drop_duplicates("name").sort_index()
     return runs.set_index("name").rename_axis(index="run")
 
@@ -97,6 +98,9 @@ def differing(runs: pd.DataFrame, *without: str) -> list[str]:
 
 
 def show(value: Any) -> str:
+    """0.1, cifar10, divergence+cosine"""
+    if isinstance(value, list | tuple):
+        return "+".join(map(show, value)) or "none"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

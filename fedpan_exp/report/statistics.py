@@ -42,7 +42,7 @@ def mean_std(values: Iterable[float], scale: float = 100, **options: Any) -> Mea
 
 def measured(runs: pd.DataFrame, value: str = VALUE) -> pd.DataFrame:
     """The complete runs that have this number."""
-    return runs[runs["complete"].astype(bool) & column(runs, value).notna()]
+    return runs[runs["complete"] & column(runs, value).notna()]
 
 
 def seed_stats(runs: pd.DataFrame, value: str = VALUE, scale: float = 100, digits: int = 2) -> MeanStd:

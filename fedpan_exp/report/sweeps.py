@@ -27,7 +27,7 @@ class Sweep:
     def warnings(self) -> list[str]:
         """What a reader must know before trusting the figure."""
         warnings = []
-        complete = self.runs[self.runs["complete"].astype(bool)]
+        complete = self.runs[self.runs["complete"]]
         incomplete = self.runs["status"].drop(complete.index).replace("done", "damaged")
         if len(incomplete):
             kinds = _counts(incomplete)

@@ -14,19 +14,15 @@ from fedpan_exp.config import Experiment
 from fedpan_exp.data.dataset import SOURCES
 from fedpan_exp.federation import count_ranks
 from fedpan_exp.models import Pan
+from fedpan_exp.report.frame import records
 from fedpan_exp.studies.shared.setup import make_trainer
 from fedpan_exp.sweeping.jobs import Job
-from fedpan_exp.system.atomic_io import read_lines
 from fedpan_exp.system.console import quietly
-from fedpan_exp.tracking.runs import RunEntry, find_runs
+from fedpan_exp.tracking.runs import find_runs
 from fedpan_exp.training import FlatNet, classification_loss
 
 MIN_ROUNDS = 2  # of an earlier run: its first round warms up
 SPEED = ("dataset.name", "algorithm.name", "model", "fl_scene.B", "fabric")  # settings that decide the time per sample
-SPLIT = (  # settings that decide the clients and their samples
-    *("dataset", "fl_scene.K", "fl_scene.partition", "fl_scene.local_test"),
-    *("fl_scene.small_clients", "fl_scene.reserve"),
-)
 TIMED_OPERATIONS, MAX_STEPS = 1e10, 20  # of one timing, at most about: less than a second on one core
 TIMING_S = 0.5
 RECORD_BYTES = 500  # per round
@@ -41,16 +37,9 @@ class Cost(NamedTuple):
     sent_bytes: float
 
 
-class Split(NamedTuple):
-    clients: int  # K, or the number of users if clients are users
-    samples: float  # per client, on average
-
-
-class Earlier(NamedTuple):
-    """What an earlier run tells about others of its kind."""
-
-    sample_s: float  # seconds per training sample and epoch
-    split: Split
+class DatasetSize(NamedTuple):
+    users: int  # 0 if the dataset does not name them
+    images: int  # for training
 
 
 class Work(NamedTuple):
@@ -63,7 +52,7 @@ class Work(NamedTuple):
 
 def estimate_costs(jobs: Sequence[Job]) -> list[Cost]:
     """Estimate each run, leaving out those whose clients are unknown without their dataset."""
-    earlier = _earlier_runs({Path(job.experiment.runs) for job in jobs})
+    earlier = earlier_speeds({Path(job.experiment.runs) for job in jobs})
     known: dict[str, Any] = {}  # what jobs have in common is found out once
 
     def once(function: Callable[..., Any], key: str, *args: Any) -> Any:
@@ -75,20 +64,21 @@ def estimate_costs(jobs: Sequence[Job]) -> list[Cost]:
     costs = []
     for job in jobs:
         experiment, scene, settings = job.experiment, job.experiment.fl_scene, job.record.settings
-        speed_key, split_key = _key(settings, SPEED), _key(settings, SPLIT)
-        split = earlier[split_key].split if split_key in earlier else once(_expected_split, split_key, experiment)
-        if split is None:
+        size: DatasetSize | None = once(dataset_size, _key(settings, ("dataset",)), experiment)
+        if size is None:
             continue
-        cohort_size = scene.cohort_size(split.clients)
-        work = once(count_work, speed_key, experiment, split.clients)
+        clients, speed_key = scene.K or size.users, _key(settings, SPEED)
+        cohort_size = scene.cohort_size(clients)
+        work = once(count_work, speed_key, experiment, clients)
         if speed_key in earlier:
-            sample_s = earlier[speed_key].sample_s
+            sample_s = earlier[speed_key]
         else:
             ranks = count_ranks(experiment.ranks, cohort_size, experiment.fabric.make().device)
             family = type(experiment.model).__name__ + _key(settings, ("fabric",))
             sample_s = work.operations / once(measure_speed, family, experiment, work.operations, ranks) / ranks
-        visits = (scene.H - RunEntry(job.record.folder).rounds) * cohort_size
-        seconds = visits * scene.local_samples(split.samples) * sample_s
+        visits = (scene.H - job.run.rounds) * cohort_size
+        samples = size.images * (1 - scene.reserve) * (1 - scene.local_test) / clients  # per client, on average
+        seconds = visits * scene.local_samples(samples) * sample_s
         costs.append(Cost(seconds, scene.H * RECORD_BYTES + work.weight_bytes + PLOT_BYTES, visits * work.sent_bytes))
     return costs
 
@@ -132,46 +122,28 @@ def measure_speed(experiment: Experiment, operations: int, ranks: int) -> float:
     return steps * B * operations / seconds
 
 
-def _expected_split(experiment: Experiment) -> Split | None:
-    """The clients and their samples from the published size of the dataset, else from its files, if there are any."""
-    scene, dataset = experiment.fl_scene, experiment.dataset
+def dataset_size(experiment: Experiment) -> DatasetSize | None:
+    """The published size of the dataset, else that of its files; None if there are none."""
+    dataset = experiment.dataset
     source = SOURCES.get(dataset.name)
     if source and source.counts:
-        clients, images = scene.K, dataset.samples or source.counts[0]
-    elif dataset.is_available:
-        with quietly():
-            data = dataset.load(experiment.seed)
-        clients, images = scene.K or len(data.users), len(data.train)
-    else:
+        return DatasetSize(0, dataset.samples or source.counts[0])
+    if not dataset.is_available:
         return None
-    return Split(clients, images * (1 - scene.reserve) * (1 - scene.local_test) / clients)
+    with quietly():
+        data = dataset.load(experiment.seed)
+    return DatasetSize(len(data.users), len(data.train))
 
 
-def _earlier_runs(folders: set[Path]) -> dict[str, Earlier]:
-    """Read what earlier runs tell, by the settings that decide their speed and by those that decide their split."""
-    known: dict[str, Earlier] = {}
-    for entry in find_runs([folder for folder in folders if folder.is_dir()]):
-        if entry.settings and (earlier := read_earlier(entry)):
-            for names in (SPEED, SPLIT):
-                known.setdefault(_key(entry.settings, names), earlier)
-    return known
-
-
-def read_earlier(entry: RunEntry) -> Earlier | None:
-    path = entry.folder / "metrics.jsonl"
-    records = [record for record in read_lines(path) if "train/samples" in record] if path.exists() else []
-    if len(records) < MIN_ROUNDS:
-        return None
-    scene = entry.settings["fl_scene"]
-    samples = sum(record["train/samples"] for record in records)
-    clients = scene["K"] or _lines(entry.folder / "partition.csv") - 1
-    visits = len(records) * max(1, round(scene["R"] * clients))
-    seconds = sum(record["time/round_s"] for record in records)
-    return Earlier(seconds / samples, Split(clients, samples / visits / scene["E"]))
-
-
-def _lines(path: Path) -> int:
-    return path.read_text(encoding="utf-8").count("\n") if path.exists() else 1
+def earlier_speeds(folders: set[Path]) -> dict[str, float]:
+    """Seconds per training sample and epoch in earlier runs, by the settings that decide them."""
+    speeds: dict[str, float] = {}
+    for run in find_runs([folder for folder in folders if folder.is_dir()]):
+        rounds = records(run.folder).reindex(columns=["time/round_s", "train/samples"]).dropna()
+        if run.settings and len(rounds) >= MIN_ROUNDS:
+            seconds, samples = rounds.sum()
+            speeds.setdefault(_key(run.settings, SPEED), seconds / samples)
+    return speeds
 
 
 def _key(settings: dict[str, Any], names: Sequence[str]) -> str:

@@ -89,5 +89,9 @@ def as_settings(overrides: Iterable[str]) -> dict[str, str]:
     return dict(override.split("=", 1) for override in overrides if "=" in override)
 
 
+def short_name(setting: str) -> str:
+    return setting.removeprefix("fl_scene.")
+
+
 def _is_mapping(value: Any) -> bool:
     return isinstance(value, Mapping)

@@ -16,11 +16,12 @@ from fedpan_exp.config import AUTO, Experiment
 from fedpan_exp.config.choices import Choice, find_choices
 from fedpan_exp.config.hydra_errors import as_user_errors
 from fedpan_exp.federation import torchrun
-from fedpan_exp.sweeping.grids import Grids, product
+from fedpan_exp.sweeping.grids import Grids, as_settings, product, short_name
 from fedpan_exp.system.console import progress_bar
 from fedpan_exp.system.errors import ConfigError, UserError
 from fedpan_exp.system.paths import CONF
-from fedpan_exp.tracking.record import Record
+from fedpan_exp.tracking.record import FINISHED, Record
+from fedpan_exp.tracking.runs import RunEntry
 
 MIN_JOBS_FOR_BAR = 50
 
@@ -36,6 +37,26 @@ class Job:
     def name(self) -> str:
         """The name of its run."""
         return self.record.name
+
+    @property
+    def is_finished(self) -> bool:
+        return self.record.status in FINISHED
+
+    @property
+    def run(self) -> RunEntry:
+        """The run folder as it is now."""
+        return RunEntry(self.record.folder)
+
+    @property
+    def accuracy(self) -> str:
+        """The mean of the last five tests, if the run has got so far."""
+        accuracy = self.run.summary.get("summary/last5_acc")
+        return "" if accuracy is None else f"{accuracy:.2%}"
+
+    def label(self, names: Iterable[str]) -> str:
+        """Those of the settings that it sets, such as: alpha=0.1  pan=mul"""
+        settings = as_settings(self.overrides)
+        return "  ".join(f"{short_name(name)}={settings[name]}" for name in names if name in settings)
 
 
 def distinct(jobs: Iterable[Job]) -> list[Job]:

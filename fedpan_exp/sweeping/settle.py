@@ -13,17 +13,14 @@ from functools import cache
 from itertools import takewhile
 
 import numpy as np
-from rich.table import Table
 
 from fedpan_exp.config.settle import Settle
 from fedpan_exp.report.confidence_sequence import confidence_sequence, values_needed
 from fedpan_exp.report.frame import VALUE
-from fedpan_exp.sweeping.grids import as_settings, swept_settings
+from fedpan_exp.sweeping.grids import swept_settings
 from fedpan_exp.sweeping.jobs import Job, distinct
-from fedpan_exp.system.console import console
+from fedpan_exp.system.console import console, plain_table
 from fedpan_exp.system.errors import ConfigError
-from fedpan_exp.tracking.record import FINISHED
-from fedpan_exp.tracking.runs import RunEntry
 
 
 @dataclass(frozen=True)
@@ -113,7 +110,9 @@ class Settling:
 
     def _next_seed(self, comparison: Comparison) -> int | None:
         for seed in range(self._settle.seeds):
-            if (comparison, seed) not in self._tried and not all(map(_is_finished, self._pair(comparison, seed))):
+            if (comparison, seed) not in self._tried and not all(
+                job.is_finished for job in self._pair(comparison, seed)
+            ):
                 return seed
         return None
 
@@ -136,15 +135,13 @@ def find_comparisons(jobs: Sequence[Job]) -> list[Comparison]:
     pairs = [(job, runs[0] if job in plain else baselines.get(_without_pan(job), runs[0])) for job in variants]
     names = swept_settings([job.overrides for job in runs])
     return [
-        Comparison(_label(job, names), places[job], places[baseline]) for job, baseline in pairs if job is not baseline
+        Comparison(job.label(names), places[job], places[baseline]) for job, baseline in pairs if job is not baseline
     ]
 
 
 def print_standings(settling: Settling) -> None:
     """Print one line per comparison: its pairs, difference, interval, verdict, and what more it would take."""
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("compared with its baseline", "pairs", "difference", "interval", ""):
-        table.add_column(name, justify="left" if name in ("compared with its baseline", "") else "right")
+    rows = []
     for comparison in settling.comparisons:
         standing = settling.standing(comparison)
         low, high = standing.interval
@@ -152,28 +149,17 @@ def print_standings(settling: Settling) -> None:
         mean = f"{standing.mean:+.2f}" if standing.differences else ""
         needed = standing.pairs_needed if standing.verdict == "undecided" else None
         more = f" (about {needed} pairs would settle it)" if needed else ""
-        table.add_row(comparison.label, str(len(standing.differences)), mean, interval, standing.verdict + more)
+        rows.append((comparison.label, str(len(standing.differences)), mean, interval, standing.verdict + more))
+    numbers = ("pairs", "difference", "interval")
     console.print()
-    console.print(table)
+    console.print(plain_table(["compared with its baseline", *numbers, ""], rows, numbers))
 
 
 def _difference(variant: Job, baseline: Job) -> float | None:
     """In points; None unless both runs are done: a run that has diverged has no accuracy."""
-    ours, theirs = (
-        RunEntry(job.record.folder).summary.get(VALUE) if job.record.status == "done" else None
-        for job in (variant, baseline)
-    )
+    ours, theirs = (job.run.summary.get(VALUE) if job.record.status == "done" else None for job in (variant, baseline))
     return None if ours is None or theirs is None else 100 * (ours - theirs)
-
-
-def _is_finished(job: Job) -> bool:
-    return job.record.status in FINISHED
 
 
 def _without_pan(job: Job) -> str:
     return json.dumps({key: value for key, value in job.record.settings.items() if key != "pan"}, sort_keys=True)
-
-
-def _label(job: Job, names: Sequence[str]) -> str:
-    settings = as_settings(job.overrides)
-    return "  ".join(f"{name.removeprefix('fl_scene.')}={settings[name]}" for name in names if name in settings)

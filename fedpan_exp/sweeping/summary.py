@@ -8,12 +8,10 @@ from typing import Any
 import yaml
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
-from rich.table import Table
 
-from fedpan_exp.sweeping.grids import as_settings, swept_settings
+from fedpan_exp.sweeping.grids import as_settings, short_name, swept_settings
 from fedpan_exp.sweeping.jobs import Job
-from fedpan_exp.system.console import console
-from fedpan_exp.tracking.runs import RunEntry
+from fedpan_exp.system.console import console, plain_table
 
 MAX_ROWS = 40
 
@@ -24,8 +22,10 @@ def print_summary(runs: Sequence[Job], sweep: str | None) -> None:
         return
     console.print()
     if len(runs) <= MAX_ROWS:
-        console.print(_table(runs))
-    counts = Counter(job.record.status or "not started" for job in runs)
+        names = swept_settings([job.overrides for job in runs])
+        columns = [*map(short_name, names), "last five", "status"]
+        console.print(plain_table(columns, [_row(job, names) for job in runs], numbers=["last five"]))
+    counts = Counter(_status(job) for job in runs)
     folder = runs[0].experiment.runs
     text = ", ".join(f"{count} {status}" for status, count in counts.most_common())
     console.print(f"\nsweep  {text}, in {folder}", markup=False)
@@ -44,14 +44,10 @@ class SearchResult(Callback):
             console.print(f"\nbest: {result.get('best_value', float('nan')):.2%} with {best}", markup=False)
 
 
-def _table(runs: Sequence[Job]) -> Table:
-    names = swept_settings([job.overrides for job in runs])
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in (*names, "last five", "status"):
-        table.add_column(name.removeprefix("fl_scene."), justify="right" if name == "last five" else "left")
-    for job in runs:
-        chosen = as_settings(job.overrides)
-        accuracy = RunEntry(job.record.folder).summary.get("summary/last5_acc")
-        shown = "" if accuracy is None else f"{accuracy:.2%}"
-        table.add_row(*(chosen.get(name, "") for name in names), shown, job.record.status or "not started")
-    return table
+def _row(job: Job, names: Sequence[str]) -> list[str]:
+    chosen = as_settings(job.overrides)
+    return [*(chosen.get(name, "") for name in names), job.accuracy, _status(job)]
+
+
+def _status(job: Job) -> str:
+    return job.record.status or "not started"

@@ -26,7 +26,6 @@ from fedpan_exp.system.console import bars_only, quietly, warn
 from fedpan_exp.system.errors import UserError, first_line
 from fedpan_exp.system.signals import end_on_sigterm
 from fedpan_exp.tracking.lock import RunLocked
-from fedpan_exp.tracking.record import FINISHED
 from fedpan_exp.training import claim_gpu
 
 
@@ -86,7 +85,7 @@ class Sweep:
     def __init__(self, jobs: Sequence[Job], master: DictConfig, context: HydraContext, task: TaskFunction):
         self._name = master.hydra.runtime.choices.get("sweeps")
         self._jobs, self._runs = jobs, distinct(jobs)
-        self._progress = SweepProgress(self._runs)
+        self._progress = SweepProgress(self._name)
         self._is_local = master.hydra.runtime.choices["hydra/launcher"] == "basic"
         self._stops = jobs[0].experiment.on_error == "stop"
         has_stop_file = self._stops and not self._is_local
@@ -100,25 +99,26 @@ class Sweep:
     def run(self) -> list[JobReturn]:
         """Run all jobs that are not finished; raise UserError at the end if some have failed."""
         self._write_manifest(self._jobs)
-        to_run = [job for job in self._runs if job.experiment.rerun or not _is_finished(job)]
-        self._progress.start(self._name, len(self._jobs), to_run)
+        to_run = [job for job in self._runs if job.experiment.rerun or not job.is_finished]
+        self._progress.add(self._runs, to_run)
+        self._progress.show_start(len(self._jobs))
         with self._summarising():
             self._launch_all(to_run)
         return self._returns
 
     def settle(self, settling: Settling) -> list[JobReturn]:
         """Run pairs of a setting and its baseline until their differences are known, or the budget is spent."""
-        self._runs, self._progress = [], SweepProgress([])
-        self._progress.start_settling(self._name, len(settling.comparisons), self._jobs[0].experiment.settle)
+        self._runs = []
+        self._progress.show_settling(len(settling.comparisons), self._jobs[0].experiment.settle)
         with self._summarising():
             try:
                 # Launchers that run jobs in parallel get the next pair of every comparison.
                 while jobs := settling.next_pairs(limit=1 if self._is_local else None):
                     self._write_manifest(jobs)
                     new = [job for job in jobs if job.name not in {run.name for run in self._runs}]
-                    to_run = [job for job in new if not _is_finished(job)]
+                    to_run = [job for job in new if not job.is_finished]
                     self._runs += new
-                    self._progress.extend(new, to_run)
+                    self._progress.add(new, to_run)
                     self._launch_all(to_run)
                     if self._failed and self._stops:
                         break
@@ -152,7 +152,7 @@ class Sweep:
 
     def _launch_one_by_one(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
-            if self._progress.has_started(job) and _is_finished(job):  # by another process, in the meantime
+            if self._progress.has_started(job) and job.is_finished:  # by another process, in the meantime
                 self._progress.show_done()
             else:
                 self._launch([job])
@@ -175,7 +175,7 @@ class Sweep:
                 if not started:
                     raise
                 warn(f"a process of the launcher has ended ({first_line(error)}); the other jobs continue")
-                suspects += [job for job in started if not _is_finished(job)]
+                suspects += [job for job in started if not job.is_finished]
                 jobs = [job for job in jobs if job not in started]
         for job in suspects:
             try:
@@ -198,7 +198,3 @@ class Sweep:
     def _fail(self, job: Job, error: str) -> None:
         self._progress.show_error(job, error)
         self._failed += 1
-
-
-def _is_finished(job: Job) -> bool:
-    return job.record.status in FINISHED

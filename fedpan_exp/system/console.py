@@ -1,12 +1,15 @@
 """Console output while something runs: a live bar in a terminal, one plain line per event in a log file."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn
+from rich.table import Table
+
+from fedpan_exp.system.errors import UserError
 
 T = TypeVar("T")
 
@@ -14,6 +17,7 @@ console = Console(highlight=False, soft_wrap=True)
 error_console = Console(highlight=False, soft_wrap=True, stderr=True)
 bar_console = Console(highlight=False)  # for bars while lines are off
 
+WHOLE = 24  # characters of a table's cell that are not divided
 LOG_LINES = 50  # lines of progress in a log file, about, however long the work is
 
 
@@ -24,6 +28,35 @@ def print_status(topic: str, text: str) -> None:
 
 def warn(text: str) -> None:
     error_console.print(f"fedpan_exp: warning: {text}", markup=False, style="yellow")
+
+
+def plain_table(columns: Iterable[str], rows: Iterable[Sequence[str]], numbers: Collection[str] = ()) -> Table:
+    """A table without lines; the columns named in `numbers` are aligned to the right.
+
+    On a narrow console long texts continue on the next line. Numbers and single words stay whole.
+    """
+    table, rows = Table(box=None, padding=(0, 2, 0, 0)), list(rows)
+    for i, name in enumerate(columns):
+        longest = max(len(text) for text in [*name.split(), *(row[i] for row in rows)]) if name or rows else 0
+        justify: Literal["right", "left"] = "right" if name in numbers else "left"
+        table.add_column(name, justify=justify, overflow="fold", min_width=min(longest, WHOLE))
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+@contextmanager
+def exit_on_error(interrupted: str = "") -> Iterator[None]:
+    """End the program with one line for a user's error; on Ctrl-C with the line `interrupted`, if any."""
+    try:
+        yield
+    except UserError as error:
+        error_console.print(f"fedpan_exp: {error}", markup=False)
+        raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        if interrupted:
+            error_console.print(f"fedpan_exp: {interrupted}", markup=False)
+        raise SystemExit(130) from None
 
 
 @contextmanager

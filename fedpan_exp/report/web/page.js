@@ -43,7 +43,8 @@ async function drawCurves() {
   const every = chosen("rounds") === "all" ? 1 : Math.ceil(points / POINTS);
   const traces = lines().flatMap((line, i) => tracesOf(line, loaded[i], x, y, every));
   const remark = every > 1 ? `One of ${every} rounds is shown, without averaging; choose all rounds to see whole curves.` : "";
-  await draw("curves", traces, data.axes[x], data.metrics[y], remark, { uirevision: x + y });
+  const last = Math.max(...loaded.flat().map((curve) => curve.round.at(-1)));
+  await draw("curves", traces, data.axes[x], data.metrics[y], remark, { uirevision: x + y, xaxis: x === "round" && last < 12 ? { dtick: 1 } : {} });
 }
 
 function tracesOf(line, columns, x, y, every) {
@@ -82,7 +83,7 @@ function drawHeat() {
   const cells = values(row).map((r) => values(column).map((c) => runs.filter((run) => setting(row, run) === r && setting(column, run) === c)));
   const star = (cell) => (new Set(cell.map((run) => run.group)).size > 1 ? "*" : "");
   const z = cells.map((line) => line.map((cell) => (cell.length ? 100 * mean(cell.map((run) => run[shows])) : null)));
-  const text = cells.map((line) => line.map((cell) => `${star(cell)}<br>${isGain ? "pairs" : "runs"}: ${cell.length}`));
+  const text = cells.map((line) => line.map((cell) => (cell.length ? `${star(cell)}<br>${isGain ? "pairs" : "runs"}: ${cell.length}` : "")));
   const colorscale = [...(isGain ? [[0, colour("low")], [0.5, colour("card")]] : [[0, colour("chip")]]), [1, colour("high")]];
   const trace = { ...data.heat, texttemplate: isGain ? "%{z:+.2f}%{text}" : "%{z:.2f}%{text}", x: values(column).map(plain), y: values(row).map(plain), z, text, textfont: { color: colour("ink") }, colorscale, zmid: isGain ? 0 : undefined };
   const remark = cells.flat().some(star) ? data.mixed : runs.length ? "" : "No runs to show.";
@@ -91,8 +92,8 @@ function drawHeat() {
 
 // The labels of each client: one dot per client and label, its area the number of samples.
 async function drawPartition() {
-  const { trace, remark } = await unpack(data.partitions[chosen("partition")]);
-  return draw("partition", [trace], "client", "label", remark);
+  const { trace, remark, layout } = await unpack(data.partitions[chosen("partition")]);
+  return draw("partition", [trace], "client", "label", remark, layout);
 }
 
 // Two runs, setting by setting.

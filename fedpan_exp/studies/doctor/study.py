@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rich.table import Table
 from torch import Tensor
 
 from fedpan_exp.config import Experiment
@@ -13,7 +12,7 @@ from fedpan_exp.models.position import ABSORBABLE, PLAIN, RANDOM
 from fedpan_exp.probes.identity import layer_swap_costs
 from fedpan_exp.studies.study import Study
 from fedpan_exp.system.atomic_io import write_json
-from fedpan_exp.system.console import console, print_status, warn
+from fedpan_exp.system.console import console, plain_table, print_status, warn
 from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import Record
 
@@ -49,7 +48,7 @@ class Doctor(Study):
         has_values = experiment.pan.mode not in RANDOM
         values = {encoding.layer: encoding.values.tolist() for encoding in layers if has_values}
         write_json(record.folder / "encodings.json", {"neutral": neutral, "values": values})
-        console.print(table(rows))
+        console.print(plain_table(COLUMNS.values(), map(cells, rows)))
         show_advice(rows)
         warn_about_amplitude(experiment.pan)
         record.write_summary({"summary/layers": len(rows), "summary/silent_layers": sum(not row["on"] for row in rows)})
@@ -92,13 +91,11 @@ def advise(encoding: PositionEncoding) -> str:
     return "every neuron has a distinct value"
 
 
-def table(rows: list[dict[str, Any]]) -> Table:
-    grid = Table(*COLUMNS.values(), box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for row in rows:
-        cells = {**row, "spread": f"{row['spread']:.3g}", "on": "on" if row["on"] else "off"}
-        cells |= {name: "–" if row[name] is None else f"{row[name]:.2g}" for name in ("cheapest_swap", "median_swap")}
-        grid.add_row(*(str(cells[name]) for name in COLUMNS))
-    return grid
+def cells(row: dict[str, Any]) -> list[str]:
+    """A record as a row of the table."""
+    shown = {**row, "spread": f"{row['spread']:.3g}", "on": "on" if row["on"] else "off"}
+    shown |= {name: "–" if row[name] is None else f"{row[name]:.2g}" for name in ("cheapest_swap", "median_swap")}
+    return [str(shown[name]) for name in COLUMNS]
 
 
 def show_advice(rows: list[dict[str, Any]]) -> None:

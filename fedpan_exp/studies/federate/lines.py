@@ -1,4 +1,4 @@
-"""Accuracy against a swept setting: PANs off and on, or one line per kind of PAN."""
+"""Accuracy against a swept setting: PANs off and on, one line per kind of PAN, and which PAN is best."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ RULE = (
 
 def trained_runs(runs: pd.DataFrame) -> pd.DataFrame:
     """Complete runs with an accuracy, and incomplete runs, which are counted as left out."""
-    runs = runs[column(runs, VALUE).notna() | ~runs["complete"].astype(bool)]
+    runs = runs[column(runs, VALUE).notna() | ~runs["complete"]]
     if not runs["complete"].any():
         raise NoData("no run of this sweep has an accuracy yet")
     return runs
@@ -49,29 +49,27 @@ def trained_runs(runs: pd.DataFrame) -> pd.DataFrame:
 def off_on(runs: pd.DataFrame, settings: Sequence[str]) -> FigureResult:
     """Panels by dataset and algorithm for each setting, with the other settings fixed at their most common value."""
     runs = trained_runs(runs)
-    rows, gains = [], defaultdict(list)
+    parts: dict[tuple[str, str], dict[str, BestPan]] = {}  # name of the setting, title of the panel -> by value
     for setting in settings:
         fixed, selected = fix_others(runs, setting, settings)
         for title, group in panels_of(selected, ("dataset", "algorithm")).items():
-            for value, same in group.groupby(column(group, setting)):
-                best, point = best_pan(same), f"{setting.split('.')[-1]}={show(value)}"
-                rows.append({"panel": title + fixed, "setting": point, **best.cells()})
-                gains[point].append(best)
-    table = pd.DataFrame(rows)
-    points = table["setting"].str.partition("=")
-    parts = table.groupby([points[0], "panel"], sort=False)
+            by_value = group.groupby(column(group, setting))
+            parts[setting.split(".")[-1], title + fixed] = {show(value): best_pan(same) for value, same in by_value}
     columns = min(5, -(-len(parts) // len(settings)))
     size = 3.4 if columns < 4 else 2.3, 2.5
-    figure, axes = panels([title for (_, title), _ in parts], ylabel="accuracy (%)", size=size, columns=columns)
-    for panel, ((name, _), part) in zip(axes, parts, strict=True):
-        cells = part.set_index(points.loc[part.index, 2])
-        draw_line(panel, cells["PANs off (%)"], OFF, "PANs off", "o--")
-        draw_line(panel, cells["PANs on (%)"], ON, "PANs on", "s-")
+    figure, axes = panels([title for _, title in parts], ylabel="accuracy (%)", size=size, columns=columns)
+    rows, gains = [], defaultdict(list)
+    for panel, ((name, title), bests) in zip(axes, parts.items(), strict=True):
+        draw_line(panel, {value: best.off for value, best in bests.items()}, OFF, "PANs off", "o--")
+        draw_line(panel, {value: best.on for value, best in bests.items()}, ON, "PANs on", "s-")
         panel.set_xlabel(name)
+        for value, best in bests.items():
+            rows.append({"panel": title, "setting": f"{name}={value}", **best.cells()})
+            gains[f"{name}={value}"].append(best)
     legend_below(figure, axes[0])
     on = runs[runs["pans"] == "on"]
     several_tried = on["pan"].groupby(key(on, "pan", "seed")).nunique().gt(1).any()
-    return FigureResult(figure, table, gain_findings(gains), [RULE] if several_tried else [])
+    return FigureResult(figure, pd.DataFrame(rows), gain_findings(gains), [RULE] if several_tried else [])
 
 
 def gain_findings(bests: Mapping[str, list[BestPan]]) -> Findings:
@@ -130,6 +128,38 @@ def draw_pans(
             findings[f"spread {mode} {short}"] = f"{means.max() - means.min():.2f} points"
     axes.set_xlabel(short)
     return rows, findings
+
+
+def best_A(runs: pd.DataFrame, all_runs: pd.DataFrame) -> FigureResult:
+    """Left: accuracy against A. Right: how often each PAN is best, over all runs."""
+    runs = trained_runs(runs)
+    dataset = runs["dataset"].iloc[0]
+    best = winners(all_runs)
+    percentages = 100 * best.value_counts(normalize=True).sort_index()
+    figure, (left, right) = panels([dataset, ""], size=(4.0, 3.0))
+    rows, findings = draw_pans(left, runs, "pan.A", ["pan.A"])
+    left.set_ylabel("accuracy (%)")
+    legend_below(figure, left)
+    colours = [OFF if pan == "off" else GREEN if "+" in pan else ON for pan in percentages.index]
+    right.barh(percentages.index, percentages, color=colours)
+    right.set_xlabel(f"best in % of {len(best)} settings")
+    right.invert_yaxis()
+    rows += [
+        {"PAN": pan, "setting": "best setting", "accuracy (%)": f"{percentage:.0f}% of {len(best)}"}
+        for pan, percentage in percentages.items()
+    ]
+    if len(best):
+        findings["off best"] = MeanStd(percentages.get("off", 0.0), n=len(best), digits=0)
+    footnotes = [f"right: over the {len(best)} settings that were run with PANs off and on"]
+    return FigureResult(figure, pd.DataFrame(rows), findings, footnotes)
+
+
+def winners(runs: pd.DataFrame) -> pd.Series:
+    """The best PAN, or off, of each setting: by the mean of the last five over the seeds that all of it share."""
+    federated = runs[runs["study"] == "federate"]
+    settings = [best_pan(group) for _, group in federated.groupby(key(federated, "pan", "seed"), sort=False)]
+    compared = [best for best in settings if best.pan != "off" and len(best.gains)]
+    return pd.Series([best.pan if best.on.mean > best.off.mean else "off" for best in compared], dtype=object)
 
 
 def fix_others(runs: pd.DataFrame, setting: str, settings: Sequence[str]) -> tuple[str, pd.DataFrame]:

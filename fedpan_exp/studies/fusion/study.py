@@ -19,7 +19,8 @@ from fedpan_exp.studies.shared.centralized import (
     set_up_centralized,
     train_network,
 )
-from fedpan_exp.system.console import print_status, progress_bar
+from fedpan_exp.studies.shared.grid import measure_grid
+from fedpan_exp.system.console import print_status
 from fedpan_exp.system.errors import require, require_choice
 from fedpan_exp.system.rng import rng
 from fedpan_exp.system.signals import StopRequest
@@ -72,9 +73,7 @@ class Fusion(CentralizedStudy):
         require(self.samples <= images, "study.samples", rule, self.samples)
         lock_run(experiment, record)
         record.start()
-        networks = [train_network(setup, record, stop, k) for k in range(self.parts)]
-        device = setup.evaluator.fabric.device
-        networks = [{name: tensor.to(device) for name, tensor in state.items()} for state in networks]
+        networks = [setup.on_device(train_network(setup, record, stop, k)) for k in range(self.parts)]
         if self.by == "pfnm":
             self._fuse_by_pfnm(setup, record, networks)
         else:
@@ -83,17 +82,13 @@ class Fusion(CentralizedStudy):
     def _interpolate(self, setup: CentralizedSetup, record: Record, stop: StopRequest, networks: list[State]) -> None:
         a, *others = networks
         b, aligned = average(others), average([self.align(setup, a, other) for other in others])
-        results = {}
-        with progress_bar("fuse", len(self.mu)) as progress:
-            for number, mu in enumerate(progress.track(stop.interruptible(self.mu)), start=1):
-                accuracies = {
-                    "avg_acc": setup.evaluate(interpolate(a, b, mu)).accuracy,
-                    "ot_acc": setup.evaluate(interpolate(a, aligned, mu)).accuracy,
-                }
-                record.write(number, {"mu": mu, **accuracies})
-                results[mu] = accuracies
-                progress.describe(f"mu {mu:g}  Avg {accuracies['avg_acc']:.2%}  OT+Avg {accuracies['ot_acc']:.2%}")
-        middle = results[min(results, key=lambda mu: abs(mu - 0.5))]
+
+        def measure(mu: float) -> dict[str, float]:
+            mean, matched = interpolate(a, b, mu), interpolate(a, aligned, mu)
+            return {"avg_acc": setup.evaluate(mean).accuracy, "ot_acc": setup.evaluate(matched).accuracy}
+
+        results = measure_grid([{"mu": mu} for mu in self.mu], measure, record, stop)
+        middle = min(results, key=lambda result: abs(result["mu"] - 0.5))
         record.write_summary({"summary/avg_middle": middle["avg_acc"], "summary/ot_middle": middle["ot_acc"]})
 
     def _fuse_by_pfnm(self, setup: CentralizedSetup, record: Record, networks: list[State]) -> None:

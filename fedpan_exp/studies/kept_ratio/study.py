@@ -7,10 +7,9 @@ from torch import Generator, Tensor
 from fedpan_exp.alignment.kept_ratio import accumulated_permutation, kept_ratio
 from fedpan_exp.alignment.shuffle import sample_permutation
 from fedpan_exp.config import Experiment
-from fedpan_exp.studies.shared.repeats import mean_and_deviation
+from fedpan_exp.studies.shared.grid import mean_and_deviation, measure_grid
 from fedpan_exp.studies.study import Study
 from fedpan_exp.system.atomic_io import write_json
-from fedpan_exp.system.console import progress_bar
 from fedpan_exp.system.errors import require, require_each
 from fedpan_exp.system.rng import rng
 from fedpan_exp.system.signals import StopRequest
@@ -45,16 +44,14 @@ class KeptRatio(Study):
         write_json(record.folder / "order.json", {"P_sf": PAPER_P_SF, "order": perm.tolist()})
         shuffles = [{"P_sf": P_sf} for P_sf in self.P_sf]
         local_trainings = [{"N_sf": N_sf, "P_sf": PAPER_P_SF} for N_sf in self.N_sf]
-        summary = {}
-        with progress_bar("kept_ratio", len(shuffles) + len(local_trainings)) as progress:
-            for row, settings in enumerate(progress.track([*shuffles, *local_trainings]), start=1):
-                generator = rng(seed, "shuffles", str(settings))
-                ratios = [kept_ratio(self._permutation(generator, **settings)) for _ in range(self.repeats)]
-                result = mean_and_deviation("kept", ratios)
-                record.write(row, {**settings, **result})
-                if "N_sf" in settings:
-                    summary[f"summary/kept_N_sf_{settings['N_sf']:g}"] = result["kept"]
-        record.write_summary(summary)
+
+        def measure(**settings: float) -> dict[str, float]:
+            generator = rng(seed, "shuffles", str(settings))
+            ratios = [kept_ratio(self._permutation(generator, **settings)) for _ in range(self.repeats)]
+            return mean_and_deviation("kept", ratios)
+
+        records = measure_grid([*shuffles, *local_trainings], measure, record, stop)
+        record.write_summary({f"summary/kept_N_sf_{r['N_sf']:g}": r["kept"] for r in records if "N_sf" in r})
 
     def _permutation(self, generator: Generator, P_sf: float, N_sf: float | None = None) -> Tensor:
         if N_sf is None:

@@ -39,21 +39,20 @@ def draw_layer(axes: Axes, models: Models) -> None:
     axes.grid(visible=False)
 
 
-LAYERS = NeuronFigure("preference", read, draw_layer, "the fraction of neurons with the same class")
-
-
-def draw(runs: pd.DataFrame, layer: str = "") -> FigureResult:
-    return LAYERS.draw(runs, layer, (4.4, 1.9))
+FRACTION = "the fraction of neurons with the same class"
+LAYERS = NeuronFigure("preference", read, draw_layer, FRACTION, size=(4.4, 1.9), run_size=(9.0, 1.6), run_columns=1)
+draw = LAYERS.draw
 
 
 def draw_run(runs: pd.DataFrame) -> FigureResult:
-    figure = LAYERS.draw_run(runs, (9.0, 1.6), columns=1)
-    strips = figure.axes[0].images[0]
+    """All layers of one run, with the colours of the classes."""
+    result = LAYERS.draw_run(runs)
+    figure, strips = result.figure, result.figure.axes[0].images[0]
     classes = strips.get_cmap().N
     ticks = range(0, classes, 1 if classes <= 20 else 10)
     bar = figure.colorbar(strips, ax=figure.axes, ticks=ticks, aspect=30, pad=0.01)
     bar.set_label("preferred class (white: inactive)", fontsize=8)
-    return FigureResult(figure)
+    return result
 
 
 RUN_PLOTS = {"preference": draw_run}

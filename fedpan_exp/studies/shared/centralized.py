@@ -73,6 +73,9 @@ class CentralizedSetup:
     def eval_network(self) -> Network:
         return self.evaluator.net.net
 
+    def on_device(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {name: tensor.to(self.evaluator.fabric.device) for name, tensor in state.items()}
+
     def evaluate(self, state: Mapping[str, Tensor]) -> EvalResult:
         self.eval_network.load_state_dict(state)
         return self.evaluator.evaluate(self.test)

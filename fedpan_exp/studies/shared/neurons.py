@@ -24,29 +24,31 @@ class NeuronFigure:
     read: Callable[[Path], Mapping[str, Any]]  # what a run folder has measured, by layer
     draw_layer: Callable[[Axes, Any], object]
     fraction: str  # the number in brackets
+    size: tuple[float, float]  # of a panel
+    run_size: tuple[float, float]  # of a panel in the picture of one run
+    run_columns: int
 
     def layers_of(self, runs: pd.DataFrame) -> list[str]:
         """The layers that complete runs have measured, in the order in which the study was given them."""
-        complete = runs[runs["complete"].astype(bool)].dropna(axis=1, how="all")
+        complete = runs[runs["complete"]].dropna(axis=1, how="all")
         prefix = f"summary/{self.study}/"
         layers = [name.removeprefix(prefix) for name in complete if name.startswith(prefix)]
         if not any(map(self.read, complete["folder"])) or not layers:
             raise NoData(f"no run of this sweep has measured a {self.study} yet")
         return layers
 
-    def draw_run(self, runs: pd.DataFrame, size: tuple[float, float], columns: int) -> Figure:
+    def draw_run(self, runs: pd.DataFrame) -> FigureResult:
         """All layers of one run."""
-        return self._draw(
-            [(layer, run, layer) for _, run in runs.iterrows() for layer in self.layers_of(runs)], size, columns
-        )
+        shown = [(layer, runs.iloc[0], layer) for layer in self.layers_of(runs)]
+        return FigureResult(self._draw(shown, self.run_size, self.run_columns))
 
-    def draw(self, runs: pd.DataFrame, layer: str, size: tuple[float, float]) -> FigureResult:
+    def draw(self, runs: pd.DataFrame, layer: str = "") -> FigureResult:
         """One layer of a pair of runs, PANs off and on; the table has all runs and layers."""
         layers, footnotes = self.layers_of(runs), []
         if layer not in layers:
             footnotes = [f"these networks have no layer {layer}; {layers[-1]} is shown"] if layer else []
             layer = layers[-1]
-        shown = _first_pair(runs[runs["complete"].astype(bool)])
+        shown = _first_pair(runs[runs["complete"]])
         panels_shown = [(str(run["pan"]).replace("off", "PANs off"), run, layer) for _, run in shown.iterrows()]
         rows = []
         findings: Findings = {}
@@ -58,7 +60,7 @@ class NeuronFigure:
             if name == layer:
                 findings = {"off": f"{off}%", "on": f"{on}%", "gain": gains["on - off (points)"]}
         footnotes.append(f"shown: seed {shown['seed'].iloc[0]}, {layer}")
-        return FigureResult(self._draw(panels_shown, size), pd.DataFrame(rows), findings, footnotes)
+        return FigureResult(self._draw(panels_shown, self.size), pd.DataFrame(rows), findings, footnotes)
 
     def _draw(self, shown: list[tuple[str, pd.Series, str]], size: tuple[float, float], columns: int = 0) -> Figure:
         """One panel per (title, run, layer)."""

@@ -13,9 +13,9 @@ from fedpan_exp.alignment.shuffle import sample_permutations
 from fedpan_exp.alignment.shuffle_error import shuffle_error
 from fedpan_exp.config import Experiment
 from fedpan_exp.models import ENCODINGS, INITIALISATIONS, Pan
-from fedpan_exp.studies.shared.repeats import mean_and_deviation
+from fedpan_exp.studies.shared.grid import mean_and_deviation, measure_grid
 from fedpan_exp.studies.study import Study
-from fedpan_exp.system.console import print_status, progress_bar
+from fedpan_exp.system.console import print_status
 from fedpan_exp.system.errors import require, require_choice, require_each
 from fedpan_exp.system.rng import rng
 from fedpan_exp.system.signals import StopRequest
@@ -62,21 +62,15 @@ class ShuffleError(Study):
         scale = (plain.norm(dim=1) / plain.shape[1]).mean()
         print_status("output", f"scale {scale:.3g} without PANs, in units of the error")
 
+        def measure(**settings: Any) -> dict[str, float]:
+            pan_net = experiment.build(Pan(**settings, encoding=self.encoding)).to(device).eval()
+            unshuffled = functional_call(pan_net, state, x)
+            errors = [shuffle_error(functional_call(pan_net, moved, x), unshuffled) for moved in shuffled]
+            return mean_and_deviation("error", errors)
+
         record.start()
-        records: list[dict[str, Any]] = []
-        grid: list[dict[str, Any]] = [
-            {"mode": mode, "A": A, "T": T} for mode in self.modes for T in self.T for A in self.A
-        ]
-        with progress_bar("shuffle_error", len(grid)) as progress:
-            for row, settings in enumerate(progress.track(grid), start=1):
-                pan_net = experiment.build(Pan(**settings, encoding=self.encoding)).to(device).eval()
-                unshuffled = functional_call(pan_net, state, x)
-                errors = [shuffle_error(functional_call(pan_net, moved, x), unshuffled) for moved in shuffled]
-                records.append({**settings, **mean_and_deviation("error", errors)})
-                record.write(row, records[-1])
-                record.heartbeat()
-                progress.describe("{mode} A={A:g} T={T:g}  error {error:.3g}".format(**records[-1]))
-        record.write_summary(fit_powers(records, self.T[0]))
+        points = [{"mode": mode, "A": A, "T": T} for mode in self.modes for T in self.T for A in self.A]
+        record.write_summary(fit_powers(measure_grid(points, measure, record, stop), self.T[0]))
 
 
 def fit_powers(records: list[dict[str, Any]], T: float) -> dict[str, float]:

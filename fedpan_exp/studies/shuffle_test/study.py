@@ -11,9 +11,9 @@ from fedpan_exp.alignment.shuffle import sample_permutations
 from fedpan_exp.alignment.shuffle_error import shuffle_error
 from fedpan_exp.config import Experiment
 from fedpan_exp.studies.shared.centralized import CentralizedStudy, lock_run, set_up_centralized, train_network
-from fedpan_exp.studies.shared.repeats import mean_and_deviation
+from fedpan_exp.studies.shared.grid import mean_and_deviation, measure_grid
 from fedpan_exp.studies.shared.weights import load_run_weights
-from fedpan_exp.system.console import print_status, progress_bar
+from fedpan_exp.system.console import print_status
 from fedpan_exp.system.errors import require
 from fedpan_exp.system.rng import rng
 from fedpan_exp.system.signals import StopRequest
@@ -43,24 +43,23 @@ class ShuffleTest(CentralizedStudy):
         record.start()
         state = loaded or train_network(setup, record, stop)
         record.save_weights(state)
-        device = setup.evaluator.fabric.device
-        state = {name: tensor.to(device) for name, tensor in state.items()}
+        state = setup.on_device(state)
         outputs = setup.logits(state)
         accuracy = _accuracy(outputs, setup.test.y)
         print_status("trained", f"test accuracy {accuracy:.2%} before shuffling")
         record.write_summary({"summary/test_acc": accuracy})
-        with progress_bar("shuffle", len(self.P_sf) * self.repeats) as progress:
-            for number, P_sf in enumerate(self.P_sf, start=1):
-                accuracies, errors = [], []
-                for repeat in progress.track(stop.interruptible(range(self.repeats))):
-                    permutations = sample_permutations(spec, P_sf, rng(experiment.seed, "shuffle", repeat))
-                    shuffled = setup.logits(permute(state, spec, permutations))
-                    accuracies.append(_accuracy(shuffled, setup.test.y))
-                    errors.append(shuffle_error(shuffled, outputs))
-                    record.heartbeat()
-                result = {**mean_and_deviation("test_acc", accuracies), "error": fmean(errors)}
-                record.write(number, {"P_sf": P_sf, **result})
-                progress.describe(f"P_sf {P_sf:g}  accuracy {result['test_acc']:.2%}  error {result['error']:.4g}")
+
+        def measure(P_sf: float) -> dict[str, float]:
+            accuracies, errors = [], []
+            for repeat in stop.interruptible(range(self.repeats)):
+                permutations = sample_permutations(spec, P_sf, rng(experiment.seed, "shuffle", repeat))
+                shuffled = setup.logits(permute(state, spec, permutations))
+                accuracies.append(_accuracy(shuffled, setup.test.y))
+                errors.append(shuffle_error(shuffled, outputs))
+                record.heartbeat()
+            return {**mean_and_deviation("test_acc", accuracies), "error": fmean(errors)}
+
+        measure_grid([{"P_sf": P_sf} for P_sf in self.P_sf], measure, record, stop)
 
 
 def _accuracy(logits: Tensor, y: Tensor) -> float:

@@ -33,7 +33,7 @@ def compare_variants(runs: pd.DataFrame) -> FigureResult:
     figure, (panel,) = panels([""], xlabel, size=(6.0, 1.0 + 0.25 * len(bars)))
     table = pd.DataFrame([(bar.mean, bar.deviation) for bar in bars.values()], list(bars), ["mean", "deviation"])
     colours = [OFF if variant.startswith("off") else ON for variant in bars]
-    panel.barh(table.index, table["mean"].fillna(0), color=colours, xerr=table["deviation"].fillna(0), capsize=2)
+    panel.barh(table.index, table["mean"].fillna(0), color=colours, xerr=table["deviation"], capsize=2)
     panel.axvline(0, color=GREY, linewidth=1)
     panel.invert_yaxis()
     findings: Findings = {variant.split()[0]: bar for variant, bar in bars.items() if len(variant.split()) == 2}
