@@ -8,11 +8,10 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from fedpan_exp import plugins
-from fedpan_exp.config.compose import compose_config
+from fedpan_exp.config.hydra_config import compose_config
 from fedpan_exp.config.sweep_file import GRID_KEYS
 from fedpan_exp.system.errors import UserError, hint, listed
-from fedpan_exp.system.paths import CONF, SWEEPS
+from fedpan_exp.system.paths import CONF
 
 HYDRA_ERRORS = (HydraException, OmegaConfBaseException)
 NOTHING_CHOSEN = "Config group override must be"  # Hydra raises a bare ValueError for group=null
@@ -52,9 +51,7 @@ def one_line(error: Exception, overrides: Sequence[str]) -> str:
         return f"{missing} needs its package: pip install {EXTRAS[missing]}"
     if isinstance(error, MissingConfigException) and error.options is not None:
         group, _, option = missing.rpartition("/")
-        files = (SWEEPS if group == "sweeps" else CONF / group).glob("*.yaml")
-        added = [name for owner, name, *_ in plugins.options() if owner == group]
-        options = sorted(path.stem for path in files) + added or error.options  # Hydra's own groups have no files
+        options = [name for name in error.options if name != "schema"]
         return f"{group} must be {listed(options, 'or')}, got {option}{hint(option, options)}"
     if isinstance(error, OverrideParseException):
         return f"cannot read {error.override!r}; settings are written name=value, as in pan.A=0.1"

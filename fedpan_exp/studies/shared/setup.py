@@ -15,7 +15,7 @@ from fedpan_exp.system.atomic_io import write_json, write_text
 from fedpan_exp.system.console import print_status, warn
 from fedpan_exp.system.errors import ConfigError, require
 from fedpan_exp.tracking.record import Record
-from fedpan_exp.training import Classifier, LocalTrainer
+from fedpan_exp.training import LocalTrainer
 
 LAST = 5  # the paper reports the mean accuracy of the last five rounds
 
@@ -131,6 +131,8 @@ def make_task(experiment: Experiment, setup: FederatedSetup) -> FederatedTask:
 
 
 def make_trainer(experiment: Experiment, net: Network) -> LocalTrainer:
+    from fedpan_exp.training import Classifier
+
     fabric = experiment.fabric.make(gpu=torchrun.local_gpu())
     print_status(
         "device", f"{fabric.device}, {torch.get_num_threads()} threads, precision {experiment.fabric.precision}"
