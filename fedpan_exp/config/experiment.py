@@ -65,6 +65,7 @@ class Experiment:
     runs: str = "runs"  # the folder of the run folders
     rerun: bool = False
     plan: bool = False
+    verbose: bool = False
     on_error: str = "continue"  # what a sweep does after a failed run
 
     def __post_init__(self) -> None:

@@ -8,18 +8,22 @@ from typing import TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn
 
+from fedpan_exp.system.errors import UserError
+
 T = TypeVar("T")
 
 console = Console(highlight=False, soft_wrap=True)
 error_console = Console(highlight=False, soft_wrap=True, stderr=True)
 bar_console = Console(highlight=False)  # for bars while lines are off
 
+_kept_back: list[Console] = []  # the console, while its lines are kept back
+
 LOG_LINES = 50  # lines of progress in a log file, about, however long the work is
 
 
-def print_status(topic: str, text: str) -> None:
+def print_status(topic: str, text: str, style: str | None = None) -> None:
     console.print(f"  [bold]{topic:<9}[/bold]", end=" ")
-    console.print(text, markup=False)
+    console.print(text, markup=False, style=style)
 
 
 def warn(text: str) -> None:
@@ -35,6 +39,29 @@ def quietly() -> Iterator[None]:
             yield
     finally:
         bar_console.quiet = previous
+
+
+@contextmanager
+def lines_after_start() -> Iterator[None]:
+    """Keep lines back until `show_lines`, or until a bar is shown. An error before that is then the only line."""
+    console.begin_capture()
+    _kept_back.append(console)
+    try:
+        yield
+    except UserError:
+        if _kept_back:
+            _kept_back.pop().end_capture()
+        raise
+    finally:
+        show_lines()
+
+
+def show_lines() -> None:
+    """Print the lines that were kept back, if any."""
+    while _kept_back:
+        text = _kept_back.pop().end_capture()
+        console.file.write(text)
+        console.file.flush()
 
 
 @contextmanager
@@ -109,6 +136,7 @@ def download(label: str, size: int) -> Iterator[ProgressBar]:
 
 @contextmanager
 def _bar(*columns: ProgressColumn) -> Iterator[Progress | None]:
+    show_lines()
     if not console.is_terminal:
         yield None
         return

@@ -24,7 +24,7 @@ from fedpan_exp.system.atomic_io import (
     write_json,
     write_text,
 )
-from fedpan_exp.system.console import warn
+from fedpan_exp.system.console import show_lines, warn
 from fedpan_exp.system.errors import ConfigError, Diverged, first_line
 from fedpan_exp.tracking.identity import RunIdentity
 from fedpan_exp.tracking.lock import RunLocked, lock_of, lock_owner
@@ -106,6 +106,7 @@ class Record:
         except WriteError as error:
             self._lock.release()
             raise self._not_writable(error) from None
+        show_lines()  # the run begins: nothing it needs is missing
 
     def start(self, keep_bytes: int = 0) -> list[dict[str, Any]]:
         """Start metrics.jsonl after `keep_bytes` of earlier records, which are returned; delete all other results."""
