@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import signal
 import sys
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from fedpan_exp import __version__
 from fedpan_exp.cli.options import MULTIRUN, OTHER_CONFIGS, split
 from fedpan_exp.system.errors import Diverged, UserError
 from fedpan_exp.system.paths import CONF
+from fedpan_exp.system.signals import nothing_begun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,11 +40,16 @@ def main() -> None:
         elif "--version" in options:
             print(f"fedpan_exp {__version__}")
         else:
-            check_spelling(options, settings)
+            with nothing_begun():
+                check_spelling(options, settings)
+                register(args)
             compose_and_run(args)
     except UserError as error:
         report(error)
         raise SystemExit(1) from None
+    except BrokenPipeError:  # --help | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(128 + signal.SIGPIPE) from None
     except KeyboardInterrupt as interruption:
         reason, command = describe(interruption), shlex.join(["python", "-m", "fedpan_exp", *args])
         report(UserError(f"{reason}; run the same command to resume: {command}"))
@@ -79,16 +86,21 @@ def has_installed_plugins() -> bool:
     return bool(entry_points(group="fedpan_exp.plugins"))
 
 
-def compose_and_run(args: list[str]) -> None:
-    import hydra  # imported late so that Ctrl-C while torch is imported also ends in one line
-
+def register(args: list[str]) -> None:
+    """Import torch and everything that a config may name, and register it with Hydra."""
     from fedpan_exp import config
-    from fedpan_exp.config.hydra_errors import as_user_errors
-    from fedpan_exp.federation import torchrun
     from fedpan_exp.studies import load_studies
-    from fedpan_exp.system.console import bar_console, console, error_console
 
     config.register(load_studies(), args)
+
+
+def compose_and_run(args: list[str]) -> None:
+    import hydra
+
+    from fedpan_exp.config.hydra_errors import as_user_errors
+    from fedpan_exp.federation import torchrun
+    from fedpan_exp.system.console import bar_console, console, error_console
+
     if torchrun.is_launched():
         torchrun.connect()
         console.quiet = bar_console.quiet = error_console.quiet = torchrun.rank() > 0

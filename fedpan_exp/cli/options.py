@@ -27,6 +27,9 @@ def split(args: Sequence[str]) -> tuple[set[str], list[str]]:
         if not arg.startswith("-"):
             if late:
                 raise UserError(f"{late} must come before the settings: python -m fedpan_exp {late} ...")
+            if arg.startswith("~") and not arg.startswith("~hydra"):
+                name = name.lstrip("~")
+                raise UserError(f"{arg} would remove a setting that every experiment needs; choose a value: {name}=...")
             settings.append(arg)
         elif name in (*FLAGS, *FLAGS_OF_SHELLS, *WITH_VALUE):
             options.add(name)

@@ -86,7 +86,8 @@ def print_results(record: Record, baseline: Baseline | None = None, earlier: boo
 
 
 def results_table(record: Record, summary: dict[str, float]) -> Table:
-    tested = sum("global/test_acc" in line for line in read_lines(record.folder / "metrics.jsonl"))
+    records = record.folder / "metrics.jsonl"
+    tested = sum("global/test_acc" in line for line in read_lines(records)) if records.exists() else 0
     table = Table(show_header=False, box=None, padding=(0, 2))
     for name, value in summary.items():
         label, show = SHOWN.get(name, (name.removeprefix("summary/"), "{:,.4g}".format))

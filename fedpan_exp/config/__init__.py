@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedpan_exp.config.compose import experiment, identify, read, register, registered, settings_of
-    from fedpan_exp.config.experiment import AUTO, Experiment
     from fedpan_exp.config.hydra_config import compose_config
+    from fedpan_exp.config.schema import AUTO, Experiment
 
 __all__ = [
     "AUTO",

@@ -15,8 +15,8 @@ from yaml import YAMLError
 
 from fedpan_exp import plugins
 from fedpan_exp.algorithms import ALGORITHMS
-from fedpan_exp.config.experiment import AUTO, Experiment
 from fedpan_exp.config.hydra_config import compose_config, own_config_store
+from fedpan_exp.config.schema import AUTO, Experiment
 from fedpan_exp.config.sweep_file import as_config
 from fedpan_exp.config.yaml_names import GLOBAL_PACKAGE
 from fedpan_exp.data import OWN_DATA, OwnData

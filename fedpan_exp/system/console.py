@@ -1,5 +1,7 @@
 """Console output while something runs: a live bar in a terminal, one plain line per event in a log file."""
 
+import os
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -12,7 +14,19 @@ from fedpan_exp.system.errors import UserError
 
 T = TypeVar("T")
 
-console = Console(highlight=False, soft_wrap=True)
+
+class Output(Console):
+    """Ends the program like an interruption when nobody reads its output any more, as in `... | head`."""
+
+    def on_broken_pipe(self) -> None:
+        from fedpan_exp.system.signals import OutputClosed
+
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains when it exits
+        raise OutputClosed
+
+
+console = Output(highlight=False, soft_wrap=True)
 error_console = Console(highlight=False, soft_wrap=True, stderr=True)
 bar_console = Console(highlight=False)  # for bars while lines are off
 
@@ -60,8 +74,11 @@ def show_lines() -> None:
     """Print the lines that were kept back, if any."""
     while _kept_back:
         text = _kept_back.pop().end_capture()
-        console.file.write(text)
-        console.file.flush()
+        try:
+            console.file.write(text)
+            console.file.flush()
+        except BrokenPipeError:
+            console.on_broken_pipe()
 
 
 @contextmanager

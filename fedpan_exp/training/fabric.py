@@ -27,7 +27,10 @@ class FabricSettings:
         """A Fabric for this process alone; `gpu` is the one to use where several processes share the GPUs."""
         from lightning import Fabric  # takes seconds, which a wrong setting should not
 
-        on_gpus = self.accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
+        has_gpu = torch.cuda.is_available()
+        if self.accelerator in ("gpu", "cuda") and not has_gpu:
+            raise ConfigError(f"fabric.accelerator must be auto or cpu where torch finds no GPU, got {self.accelerator}")
+        on_gpus = self.accelerator in ("auto", "gpu", "cuda") and has_gpu
         can_scale = on_gpus or self.precision != "16-mixed"
         require(can_scale, "fabric.precision", "bf16-mixed where there is no CUDA GPU", self.precision)
         devices = [gpu] if gpu is not None and on_gpus else self.devices

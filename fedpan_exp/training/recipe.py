@@ -24,8 +24,10 @@ class Training:
     neuron_rates: str = "plain"  # compensated: those of PAN∘ times 1 / (1 + e)^2
 
     def __post_init__(self) -> None:
-        require(math.isfinite(self.lr) and self.lr > 0, "training.lr", "above 0", self.lr)
+        require(math.isfinite(self.lr), "training.lr", "finite", self.lr)
+        require(self.lr > 0, "training.lr", "above 0", self.lr)
         require(0 <= self.momentum < 1, "training.momentum", "in [0, 1)", self.momentum)
+        require(math.isfinite(self.weight_decay), "training.weight_decay", "finite", self.weight_decay)
         require(self.weight_decay >= 0, "training.weight_decay", "at least 0", self.weight_decay)
         require(self.clip is None or self.clip > 0, "training.clip", "above 0, or null", self.clip)
         require_choice("training.warmup", self.warmup, ("steps", "rounds", "none"))

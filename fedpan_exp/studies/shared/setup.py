@@ -165,6 +165,8 @@ def describe_network(experiment: Experiment, net: Network) -> None:
         sections = net.permutation_spec.sections
         first, *own = [f"{layer} ({size})" for layer, size in net.permutation_spec.sizes.items() if sections[layer] > 1]
         print_status("groups", f"{net.class_groups}, with {' '.join([*own, 'head'])} of their own behind {first}")
+    if pan.mode == "mul" and pan.A > 1:
+        warn(f"pan.A={pan.A:g} is above 1: some factors 1 + e are negative, and turn the sign of their neurons")
     if inactive:
         layers = "; ".join(f"{' '.join(names)} ({reason})" for reason, names in inactive.items())
         warn(f"pan.A={pan.A:g}, but the position encoding has no effect on {layers}")
