@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PEERS := .venv-peers
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check bench bench-peers docs docs-serve clean
+.PHONY: help run test test-all coverage check bench bench-peers docs docs-serve clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,10 +26,14 @@ test: $(READY) ## run the fast tests in parallel (ARGS="-k pan" selects)
 test-all: $(READY) ## run every test, including slow ones and those that download data
 	$(BIN)/python -m pytest -n auto -m "slow or not slow" $(ARGS)
 
+coverage: $(READY) ## run every test and print the share of lines in fedpan_exp/ that they run
+	$(BIN)/python -m pytest -n auto -m "slow or not slow" --cov $(ARGS)
+
 check: $(READY) ## check formatting, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/hadolint Dockerfile
 
 bench: $(READY) ## measure speed and memory relative to a plain torch loop (ARGS="rounds ranks" selects parts)
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -3,7 +3,9 @@
 import re
 import subprocess
 import sys
+from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from omegaconf import DictConfig
@@ -46,8 +48,40 @@ def test_every_setting_has_a_meaning(reference):
     assert [name for name, meaning in reference.items() if not meaning] == []
 
 
+class Page(HTMLParser):
+    """The links of a page, and the anchors that links can point to."""
+
+    def __init__(self, path: Path):
+        super().__init__()
+        self.links: set[str] = set()
+        self.anchors: set[str] = set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name in ("href", "src") and value:
+                self.links.add(value)
+            elif name in ("id", "name") and value:
+                self.anchors.add(value)
+
+
+def broken_links(site: Path) -> list[str]:
+    pages = {path.resolve(): Page(path) for path in site.rglob("*.html")}
+    broken = []
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc or path.name == "404.html":  # whose links are from the root of a server
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            has_anchor = not parts.fragment or target not in pages or parts.fragment in pages[target].anchors
+            if not target.exists() or not has_anchor:
+                broken.append(f"{path.name}: {link}")
+    return broken
+
+
 @pytest.mark.slow
-def test_the_site_builds_without_a_warning(tmp_path):
+def test_the_site_builds_without_a_warning_and_without_a_broken_link(tmp_path):
     subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)],
         cwd=ROOT,
@@ -58,3 +92,16 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert {"index.html", "settings.html", "api.html", "howto/algorithm.html"} <= pages
     fetched = re.compile(r'(?:src|href)="(?:https?:)?//[^"]+\.(?:js|css|woff2?)"')
     assert [page for page in pages if fetched.search((tmp_path / page).read_text(encoding="utf-8"))] == []
+    assert broken_links(tmp_path) == []
+    assert (tmp_path / "search/search_index.js").exists()  # found without a server
+
+
+@pytest.mark.parametrize("study", sorted(path.stem for path in CONF.glob("study/*.yaml")))
+def test_every_study_is_shown_with_its_picture(study):
+    text = (ROOT / "docs/studies.md").read_text(encoding="utf-8")
+    _, _, section = text.partition(f"## {study}\n")
+    section = section.partition("\n## ")[0]
+    assert "python -m fedpan_exp" in section
+    pictures = re.findall(r"!\[.+\]\((\S+\.png)\)", section)
+    assert pictures
+    assert [name for name in pictures if not (ROOT / "docs" / name).exists()] == []

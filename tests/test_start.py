@@ -203,7 +203,7 @@ def test_a_run_ends_with_its_results_and_what_to_do_next(command):
 def test_a_run_near_chance_gets_a_remark(command):
     near = command("scale=smoke", "model.width=4", "fl_scene.H=1", "training.lr=1e-9")
     assert lines_of(near.out, "remark")[0].startswith("near chance (10%)")
-    learned = command("study=centralize", "dataset=digits", "model.width=32", "study.epochs=3")
+    learned = command("study=centralize", "dataset=digits", "model.width=32", "model.init=he", "study.epochs=3")
     assert learned.code == 0, learned.err
     assert lines_of(learned.out, "remark") == []
 

@@ -71,7 +71,7 @@ def print_results(record: Record, baseline: Baseline | None = None, earlier: boo
     console.print()
     accuracy, chance = summary.get("summary/last5_acc"), 1 / record.settings["dataset"]["classes"]
     if accuracy is not None and accuracy < NEAR_CHANCE * chance:
-        advice = f"near chance ({chance:.0%}): more rounds (fl_scene.H) or another training.lr may help"
+        advice = f"near chance ({chance:.0%}): more rounds or epochs, or another training.lr, may help"
         print_status("remark", advice, style="yellow")
     for picture in sorted(folder.glob("*.png")):
         print_status("picture", str(picture))
