@@ -29,6 +29,10 @@ def find_baseline(experiment: Experiment, pans_off: bool, overrides: Sequence[st
         return None
     without_pan = [o for o in overrides if not o.lstrip("+").startswith(("pan=", "pan.", "pan@", "rerun=", "verbose="))]
     typed = [*without_pan, "pan=off"]
+    if experiment.training.neuron_rates != "plain":  # which needs PANs
+        return None
+    if not any(Path(experiment.runs).glob("*-off-*")):
+        return Baseline(typed, None)
     try:
         cfg = config.compose_config(*typed)
         off = config.read(cfg)

@@ -29,7 +29,9 @@ class FabricSettings:
 
         has_gpu = torch.cuda.is_available()
         if self.accelerator in ("gpu", "cuda") and not has_gpu:
-            raise ConfigError(f"fabric.accelerator must be auto or cpu where torch finds no GPU, got {self.accelerator}")
+            raise ConfigError(
+                f"fabric.accelerator must be auto or cpu where torch finds no GPU, got {self.accelerator}"
+            )
         on_gpus = self.accelerator in ("auto", "gpu", "cuda") and has_gpu
         can_scale = on_gpus or self.precision != "16-mixed"
         require(can_scale, "fabric.precision", "bf16-mixed where there is no CUDA GPU", self.precision)
