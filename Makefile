@@ -48,10 +48,10 @@ bench-peers: $(READY) $(PEERS)/.ready ## run the same rounds in Flower, pfl and 
 	$(BIN)/python -m benchmarks.peers $(PEERS)/bin/python $(ARGS)
 
 docs: $(READY) ## build the documentation in site/ (offline; warnings are errors)
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 docs-serve: $(READY) ## show the documentation at http://127.0.0.1:8000, rebuilt when it changes
-	$(BIN)/mkdocs serve
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 clean: ## remove the environments and caches (data and runs stay)
 	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site *.egg-info

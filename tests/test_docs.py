@@ -90,7 +90,7 @@ def test_the_site_builds_without_a_warning_and_without_a_broken_link(tmp_path):
     )
     pages = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.html")}
     assert {"index.html", "settings.html", "api.html", "howto/algorithm.html"} <= pages
-    fetched = re.compile(r'(?:src|href)="(?:https?:)?//[^"]+\.(?:js|css|woff2?)"')
+    fetched = re.compile(r'src="?(?:https?:)?//|href="?(?:https?:)?//[^"]+\.(?:css|woff2?)"')
     assert [page for page in pages if fetched.search((tmp_path / page).read_text(encoding="utf-8"))] == []
     assert broken_links(tmp_path) == []
     assert (tmp_path / "search/search_index.js").exists()  # found without a server
