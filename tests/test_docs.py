@@ -80,20 +80,40 @@ def broken_links(site: Path) -> list[str]:
     return broken
 
 
-@pytest.mark.slow
-def test_the_site_builds_without_a_warning_and_without_a_broken_link(tmp_path):
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
     subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
         cwd=ROOT,
         check=True,
         timeout=300,
     )
-    pages = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.html")}
+    return folder
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning_and_without_a_broken_link(site):
+    pages = {path.relative_to(site).as_posix() for path in site.rglob("*.html")}
     assert {"index.html", "settings.html", "api.html", "howto/algorithm.html"} <= pages
     fetched = re.compile(r'src="?(?:https?:)?//|href="?(?:https?:)?//[^"]+\.(?:css|woff2?)"')
-    assert [page for page in pages if fetched.search((tmp_path / page).read_text(encoding="utf-8"))] == []
-    assert broken_links(tmp_path) == []
-    assert (tmp_path / "search/search_index.js").exists()  # found without a server
+    assert [page for page in pages if fetched.search((site / page).read_text(encoding="utf-8"))] == []
+    assert broken_links(site) == []
+
+
+@pytest.mark.slow
+def test_search_works_without_a_server(site):
+    from browser import browser, console_messages, wait_until
+
+    with browser() as driver:
+        driver.get((site / "howto/data.html").as_uri())
+        driver.execute_script("document.querySelector('label[for=__search]').click()")
+        box = driver.find_element("css selector", "[name=query]")
+        wait_until(box.is_displayed)
+        driver.execute_script("arguments[0].focus()", box)
+        box.send_keys("scaffold")
+        wait_until(lambda: driver.find_elements("css selector", ".md-search-result__item"), seconds=30)
+        assert console_messages(driver) == []
 
 
 @pytest.mark.parametrize("study", sorted(path.stem for path in CONF.glob("study/*.yaml")))
