@@ -3,13 +3,16 @@
 import re
 import subprocess
 import sys
+import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import yaml
 from omegaconf import DictConfig
 
+import fedpan_exp
 from fedpan_exp.config import compose_config
 from fedpan_exp.system.paths import CONF
 
@@ -125,3 +128,11 @@ def test_every_study_is_shown_with_its_picture(study):
     pictures = re.findall(r"!\[.+\]\((\S+\.png)\)", section)
     assert pictures
     assert [name for name in pictures if not (ROOT / "docs" / name).exists()] == []
+
+
+def test_every_file_names_the_same_release():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    released = re.findall(r"^## (\S+) - (\S+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert (project, citation["version"]) == (fedpan_exp.__version__, fedpan_exp.__version__)
+    assert released[0] == (project, str(citation["date-released"]))
