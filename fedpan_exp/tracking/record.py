@@ -105,6 +105,7 @@ class Record:
             self._write_status("running")
         except WriteError as error:
             self._lock.release()
+            self._remove_if_empty()
             raise self._not_writable(error) from None
         show_lines()  # the run begins: nothing it needs is missing
 
@@ -197,6 +198,12 @@ class Record:
         times = {"heartbeat" if status == "running" else "ended": _now()}
         optional = {"reason": reason} if reason else {}
         write_json(self.folder / "status.json", {"status": status, **optional, **times, **self._origin})
+
+    def _remove_if_empty(self) -> None:
+        lock = Path(self._lock.lock_file)
+        if list(self.folder.iterdir()) == [lock]:
+            lock.unlink()
+            self.folder.rmdir()
 
     def _not_writable(self, error: Exception) -> ConfigError:
         reason = error.reason if isinstance(error, WriteError) else first_line(error)
