@@ -9,6 +9,6 @@ COPY conf conf
 COPY sweeps sweeps
 COPY claims claims
 RUN pip install --no-cache-dir -c constraints.txt .
-USER user
+USER 1000
 WORKDIR /experiments
 ENTRYPOINT ["python", "-m", "fedpan_exp"]

@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PEERS := .venv-peers
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check bench bench-peers docs docs-serve clean
+.PHONY: help run test test-all coverage check bench bench-peers docs docs-serve clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,10 +26,14 @@ test: $(READY) ## run the fast tests in parallel (ARGS="-k pan" selects)
 test-all: $(READY) ## run every test, including slow ones and those that download data
 	$(BIN)/python -m pytest -n auto -m "slow or not slow" $(ARGS)
 
+coverage: $(READY) ## run every test and print the share of lines in fedpan_exp/ that they run
+	$(BIN)/python -m pytest -n auto -m "slow or not slow" --cov $(ARGS)
+
 check: $(READY) ## check formatting, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/hadolint Dockerfile
 
 bench: $(READY) ## measure speed and memory relative to a plain torch loop (ARGS="rounds ranks" selects parts)
 	$(BIN)/python -m benchmarks $(ARGS)
@@ -44,10 +48,10 @@ bench-peers: $(READY) $(PEERS)/.ready ## run the same rounds in Flower, pfl and 
 	$(BIN)/python -m benchmarks.peers $(PEERS)/bin/python $(ARGS)
 
 docs: $(READY) ## build the documentation in site/ (offline; warnings are errors)
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 docs-serve: $(READY) ## show the documentation at http://127.0.0.1:8000, rebuilt when it changes
-	$(BIN)/mkdocs serve
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 clean: ## remove the environments and caches (data and runs stay)
 	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site *.egg-info

@@ -5,18 +5,21 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+if not CHROMIUM or not DRIVER or not find_spec("selenium"):  # one line for all tests of a module
+    reason = "needs selenium, chromium and chromium-driver (apt-get install chromium chromium-driver)"
+    pytest.skip(reason, allow_module_level=True)
 
 
 @contextmanager
 def browser(width: int = 1280, height: int = 1000, dark: bool = False) -> Iterator[Any]:
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    if not CHROMIUM or not DRIVER:
-        pytest.skip("chromium and chromium-driver are not installed (apt-get install chromium chromium-driver)")
+    from selenium import webdriver
+
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
     quiet = ("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync")

@@ -3,11 +3,16 @@
 import re
 import subprocess
 import sys
+import tomllib
+from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
+import yaml
 from omegaconf import DictConfig
 
+import fedpan_exp
 from fedpan_exp.config import compose_config
 from fedpan_exp.system.paths import CONF
 
@@ -46,15 +51,88 @@ def test_every_setting_has_a_meaning(reference):
     assert [name for name, meaning in reference.items() if not meaning] == []
 
 
-@pytest.mark.slow
-def test_the_site_builds_without_a_warning(tmp_path):
+class Page(HTMLParser):
+    """The links of a page, and the anchors that links can point to."""
+
+    def __init__(self, path: Path):
+        super().__init__()
+        self.links: set[str] = set()
+        self.anchors: set[str] = set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name in ("href", "src") and value:
+                self.links.add(value)
+            elif name in ("id", "name") and value:
+                self.anchors.add(value)
+
+
+def broken_links(site: Path) -> list[str]:
+    pages = {path.resolve(): Page(path) for path in site.rglob("*.html")}
+    broken = []
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc or path.name == "404.html":  # whose links are from the root of a server
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            has_anchor = not parts.fragment or target not in pages or parts.fragment in pages[target].anchors
+            if not target.exists() or not has_anchor:
+                broken.append(f"{path.name}: {link}")
+    return broken
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
     subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
         cwd=ROOT,
         check=True,
         timeout=300,
     )
-    pages = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.html")}
+    return folder
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning_and_without_a_broken_link(site):
+    pages = {path.relative_to(site).as_posix() for path in site.rglob("*.html")}
     assert {"index.html", "settings.html", "api.html", "howto/algorithm.html"} <= pages
-    fetched = re.compile(r'(?:src|href)="(?:https?:)?//[^"]+\.(?:js|css|woff2?)"')
-    assert [page for page in pages if fetched.search((tmp_path / page).read_text(encoding="utf-8"))] == []
+    fetched = re.compile(r'src="?(?:https?:)?//|href="?(?:https?:)?//[^"]+\.(?:css|woff2?)"')
+    assert [page for page in pages if fetched.search((site / page).read_text(encoding="utf-8"))] == []
+    assert broken_links(site) == []
+
+
+@pytest.mark.slow
+def test_search_works_without_a_server(site):
+    from browser import browser, console_messages, wait_until
+
+    with browser() as driver:
+        driver.get((site / "howto/data.html").as_uri())
+        driver.execute_script("document.querySelector('label[for=__search]').click()")
+        box = driver.find_element("css selector", "[name=query]")
+        wait_until(box.is_displayed)
+        driver.execute_script("arguments[0].focus()", box)
+        box.send_keys("scaffold")
+        wait_until(lambda: driver.find_elements("css selector", ".md-search-result__item"), seconds=30)
+        assert console_messages(driver) == []
+
+
+@pytest.mark.parametrize("study", sorted(path.stem for path in CONF.glob("study/*.yaml")))
+def test_every_study_is_shown_with_its_picture(study):
+    text = (ROOT / "docs/studies.md").read_text(encoding="utf-8")
+    _, _, section = text.partition(f"## {study}\n")
+    section = section.partition("\n## ")[0]
+    assert "python -m fedpan_exp" in section
+    pictures = re.findall(r"!\[.+\]\((\S+\.png)\)", section)
+    assert pictures
+    assert [name for name in pictures if not (ROOT / "docs" / name).exists()] == []
+
+
+def test_every_file_names_the_same_release():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    released = re.findall(r"^## (\S+) - (\S+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert (project, citation["version"]) == (fedpan_exp.__version__, fedpan_exp.__version__)
+    assert released[0] == (project, str(citation["date-released"]))

@@ -139,7 +139,7 @@ def test_a_full_disk_costs_checkpoints_but_not_the_run(tmp_path):
     assert "the run has no checkpoint yet" in output
     assert "round 12/12" in output
     assert "weights.safetensors cannot be written" in output
-    assert "fix that, then run the same command to resume" in output
+    assert "fix that, then run the same command, which resumes after the last checkpoint" in output
     assert output.count("could not be written") == 3  # one warning per checkpoint, not per round
     assert "Traceback" not in output
     folder = run_folder(tmp_path / "full")

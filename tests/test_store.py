@@ -58,6 +58,16 @@ def tiny_source(digest: str = TINY.digest(), counts: tuple[int, int] | None = (2
     )
 
 
+def test_a_root_that_does_not_exist_is_announced_with_the_size(tmp_path, capsys):
+    source = replace(tiny_source(pip=lambda folder: TINY), image_bytes=1_000_000)
+    for _ in range(2):
+        load_or_download(source, tmp_path / "new")
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "does not exist" in line]
+    assert line.endswith(
+        f"{tmp_path / 'new'} does not exist: it is created, and {source.name} (25 MB) downloaded into it"
+    )
+
+
 def test_registries_are_tried_in_order_and_the_result_is_saved(tmp_path):
     log = tmp_path / "log"
     source = tiny_source(first=fail, second=partial(slow_download, log))

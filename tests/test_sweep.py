@@ -76,6 +76,7 @@ def test_incompatible_settings_are_reported_before_the_first_job_starts(command)
     assert not Path("runs").exists()
 
 
+@pytest.mark.slow
 def test_the_plan_and_the_sweep_count_the_same_experiment_once(command):
     """T does not apply when PANs are off, and T=8, 16 and 32 have no effect at width 16: 21 jobs are 9 runs."""
     planned = command("sweeps=T", *SMOKE, "plan=True")

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 MOST_POPULAR = 10  # an atom of more clients is not more attractive than one of this many, as in the released code
@@ -167,6 +166,8 @@ class _Matching:
 
 def _assign(scores: Tensor) -> Tensor:
     """A row for each column of [rows, columns], all different, with the largest sum of scores."""
+    from scipy.optimize import linear_sum_assignment  # late: every command would wait for this import
+
     best = scores.argmax(0)
     if len(best.unique()) == len(best):
         return best

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 import torch
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from fedpan_exp.alignment.permutation_spec import PermutationSpec, permute, rows_per_neuron
@@ -13,6 +12,8 @@ NEGLIGIBLE = 1e-9  # smaller gains are rounding errors; with ties the descent wo
 
 def assign(similarity: Tensor, sections: int = 1) -> Tensor:
     """The permutation with the largest sum of similarity[i, perm[i]], within equal consecutive sections."""
+    from scipy.optimize import linear_sum_assignment  # late: every command would wait for this import
+
     width = len(similarity) // sections
     parts = similarity.detach().cpu().double()
     perms = []

@@ -10,8 +10,9 @@ from hydra.conf import HydraConf
 from omegaconf import DictConfig, OmegaConf
 
 from fedpan_exp import plugins
-from fedpan_exp.config.compose import GLOBAL_PACKAGE
+from fedpan_exp.config.hydra_config import compose_config
 from fedpan_exp.config.sweep_file import GRID_KEYS
+from fedpan_exp.config.yaml_names import GLOBAL_PACKAGE
 from fedpan_exp.system.paths import CONF, SWEEPS
 from fedpan_exp.tracking.logs import flat
 
@@ -52,6 +53,23 @@ def find_choices(cfg: DictConfig, hydra: HydraConf, args: Sequence[str]) -> list
             ]
     untyped = [choice for choice in choices if choice.setting not in typed and not choice.setting.startswith(sections)]
     return list({choice.setting: choice for choice in reversed(untyped)}.values())[::-1]  # the first of each setting
+
+
+def find_changes(cfg: DictConfig, overrides: Sequence[str]) -> list[str]:
+    """The overrides that change something: options other than the default, and settings with other values."""
+    default_options, _ = _read(CONF / "config.yaml", "config")
+    options = [override for override in overrides if _key(override) in default_options]
+    defaults, chosen = (
+        _flatten(OmegaConf.to_container(each, resolve=True)) for each in (compose_config(*options), cfg)
+    )
+
+    def changes(override: str) -> bool:
+        key = _key(override)
+        if key in default_options:
+            return override.partition("=")[2] != default_options[key]
+        return key not in chosen or chosen[key] != defaults.get(key)
+
+    return [override for override in overrides if changes(override)]
 
 
 def describe_choices(choices: Iterable[Choice]) -> str:

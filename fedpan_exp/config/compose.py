@@ -1,7 +1,6 @@
 """From Hydra's config to an Experiment: register the schemas, compose, convert, check."""
 
 import operator
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
@@ -9,26 +8,37 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
-from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from fedpan_exp import plugins
 from fedpan_exp.algorithms import ALGORITHMS
-from fedpan_exp.config.experiment import Experiment
+from fedpan_exp.config.hydra_config import compose_config, own_config_store
+from fedpan_exp.config.schema import AUTO, Experiment
 from fedpan_exp.config.sweep_file import as_config
+from fedpan_exp.config.yaml_names import GLOBAL_PACKAGE
 from fedpan_exp.data import OWN_DATA, OwnData
 from fedpan_exp.models import MODELS
 from fedpan_exp.system.errors import ConfigError, first_line, hint
-from fedpan_exp.system.paths import CONF, SWEEPS
+from fedpan_exp.system.paths import SWEEPS
 from fedpan_exp.tracking.identity import RunIdentity, whole
 from fedpan_exp.training import visible_gpus
 
 VARIANTS = {"paper": "canonical", "authors": "authors"}
-GLOBAL_PACKAGE = re.compile(r"^# *@package +_global_ *$", re.MULTILINE)  # in a YAML file
+
+__all__ = [
+    "AUTO",
+    "Experiment",
+    "compose_config",
+    "experiment",
+    "identify",
+    "read",
+    "register",
+    "registered",
+    "settings_of",
+]
 
 
 def register(studies: Mapping[str, type], overrides: Sequence[str] = ()) -> None:
@@ -64,16 +74,9 @@ def register(studies: Mapping[str, type], overrides: Sequence[str] = ()) -> None
 @contextmanager
 def registered(studies: Mapping[str, type], overrides: Sequence[str]) -> Iterator[None]:
     """Register in this context only: a program around us may store configs of its own under the same names."""
-    store = ConfigStore.instance()
-    outer = store.repo
-    store.repo = {
-        name: entry for name, entry in outer.items() if name == "hydra" or getattr(entry, "provider", None) == "hydra"
-    }
-    try:
+    with own_config_store():
         register(studies, overrides)
         yield
-    finally:
-        store.repo = outer
 
 
 @cache
@@ -121,17 +124,6 @@ def settings_of(cfg: DictConfig, experiment: Experiment) -> dict[str, Any]:
     if isinstance(experiment.dataset, OwnData):
         settings["dataset"] |= asdict(experiment.dataset)
     return settings
-
-
-def compose_config(*overrides: str) -> DictConfig:
-    """Compose a config from overrides, as the command line does; also inside a program with a Hydra of its own."""
-    outer = GlobalHydra.instance().hydra
-    GlobalHydra.instance().clear()
-    try:
-        with initialize_config_dir(str(CONF), version_base="1.3"):
-            return compose("config", list(overrides))
-    finally:
-        GlobalHydra.instance().hydra = outer
 
 
 def experiment(*overrides: str) -> Experiment:

@@ -1,6 +1,7 @@
 """Turn errors of Hydra and OmegaConf into one line: the setting, the rule, the value, the closest valid name."""
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -8,11 +9,10 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from fedpan_exp import plugins
-from fedpan_exp.config.compose import compose_config
+from fedpan_exp.config.hydra_config import compose_config
 from fedpan_exp.config.sweep_file import GRID_KEYS
 from fedpan_exp.system.errors import UserError, hint, listed
-from fedpan_exp.system.paths import CONF, SWEEPS
+from fedpan_exp.system.paths import CONF
 
 HYDRA_ERRORS = (HydraException, OmegaConfBaseException)
 NOTHING_CHOSEN = "Config group override must be"  # Hydra raises a bare ValueError for group=null
@@ -26,7 +26,15 @@ EXTRAS = {  # option -> the package that provides it
     "hydra/launcher/ray": "hydra-ray-launcher",
     "hydra/sweeper/optuna": "hydra-optuna-sweeper",
 }
-KINDS = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false", "String": "a string"}
+KINDS = {  # a message of OmegaConf -> what the value must be
+    r"Value '(?P<value>.*)' of type '\w+' could not be converted to Integer": "a whole number",
+    r"Value '(?P<value>.*)' of type '\w+' could not be converted to Float": "a number",
+    r"Value '(?P<value>.*)' is not a valid bool": "true or false",
+    r"is not a ListConfig, list or tuple": "a list, as in {setting}=[{value}]",
+    r"is not Optional": "a value",
+    r"Cannot convert '\w+' to string|is incompatible with type hint": "a single value",
+    r"Invalid type assigned: .* is not a subclass": "set by its parts, as in training.lr=0.1",
+}
 
 
 @contextmanager
@@ -52,24 +60,39 @@ def one_line(error: Exception, overrides: Sequence[str]) -> str:
         return f"{missing} needs its package: pip install {EXTRAS[missing]}"
     if isinstance(error, MissingConfigException) and error.options is not None:
         group, _, option = missing.rpartition("/")
-        files = (SWEEPS if group == "sweeps" else CONF / group).glob("*.yaml")
-        added = [name for owner, name, *_ in plugins.options() if owner == group]
-        options = sorted(path.stem for path in files) + added or error.options  # Hydra's own groups have no files
+        options = [name for name in error.options if name != "schema"]
         return f"{group} must be {listed(options, 'or')}, got {option}{hint(option, options)}"
     if isinstance(error, OverrideParseException):
-        return f"cannot read {error.override!r}; settings are written name=value, as in pan.A=0.1"
+        return _unreadable(str(error.override))
     if several := re.search(r"(?:Ambiguous value for argument|Sweep parameters) '([^']+)'", text):
         return f"a single run must have one value per setting, got {several[1]}; -m runs a sweep over several"
     if unknown := re.search(r"Could not override '([^']+)'", text):
         return _unknown(unknown[1].split("@")[0], overrides)
     if unknown := UNKNOWN_IN_FILE.search(text):
         return _unknown(unknown[2], overrides, unknown[1])
-    cause = str(error.__cause__ or error)
-    wrong = re.search(r"Value '(.*)' of type '\w+' could not be converted to (\w+)", cause + text, re.S)
-    key = re.search(r"full_key: (\S+)", cause + text)
-    if wrong and key:
-        return f"{key[1]} must be {KINDS.get(wrong[2], wrong[2])}, got {wrong[1]}"
+    if wrong := _wrong_type(str(error.__cause__ or "") + text):
+        return wrong
     return " ".join(line.strip() for line in text.splitlines() if line.strip())[:300]
+
+
+def _wrong_type(text: str) -> str | None:
+    """The setting, what its value must be and what it is; None if the error is of another kind."""
+    setting, override = re.search(r"full_key: (\S+)", text), re.search(r"Error merging override [^=]+=(.*)", text)
+    value = override[1] if override else ""
+    for pattern, rule in KINDS.items():
+        if setting and (found := re.search(pattern, text, re.DOTALL)):
+            got = value or (found.groupdict().get("value") or "nothing")
+            return f"{setting[1]} must be {rule.format(setting=setting[1], value=got)}, got {got}"
+    return None
+
+
+def _unreadable(override: str) -> str:
+    """Hydra's syntax gives a meaning to some characters; a value in quotes may have any."""
+    name, _, value = override.partition("=")
+    if re.fullmatch(r"[\w.+/@]+", name) and re.fullmatch(r"[^\[{(\"'][^\"']*", value):
+        quoted = shlex.quote(f'{name}="{value}"')
+        return f"cannot read {override!r}: a value with such characters must be in quotes: {quoted}"
+    return f"cannot read {override!r}; settings are written name=value, as in pan.A=0.1"
 
 
 def _unknown(name: str, overrides: Sequence[str], file: str = "") -> str:

@@ -21,11 +21,17 @@ class Source:
     page: str  # web page with description and manual download
     licence: str
     counts: tuple[int, int] | None = None  # training and test images; None: any number
+    image_bytes: int = 0  # per image, decoded
     users: int = 0  # number of users in the paper, if the dataset records users
     digest: str | None = None  # SHA-256 of the official tensors, if known; the same for every way to obtain them
     downloads: Callable[[], list[Download]] = list  # the official files
     # Packages of public registries with the same data; each function gets a scratch folder.
     registries: Mapping[str, Callable[[Path], DatasetSplits]] = field(default_factory=dict)
+
+    @property
+    def megabytes(self) -> int:
+        """The size of the decoded images; 0 if it is not known."""
+        return round(sum(self.counts or ()) * self.image_bytes / 1e6)
 
     def find_files(self, root: Path) -> Files | None:
         return find_files(root, self.search_dirs, self.files, self.archives)

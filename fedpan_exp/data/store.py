@@ -22,7 +22,7 @@ from fedpan_exp.data.download import checksum
 from fedpan_exp.data.files import EmptyDatasetFolder, Files
 from fedpan_exp.data.images import DatasetSplits
 from fedpan_exp.data.source import Source
-from fedpan_exp.system.console import console, warn
+from fedpan_exp.system.console import console, print_status, warn
 from fedpan_exp.system.errors import DataError, first_line
 
 FORMAT = "1"  # of the cached tensors; change it when the same files are decoded differently
@@ -169,6 +169,9 @@ def _download_once(source: Source, root: Path) -> None:
     """Download and save the dataset; of several processes, one downloads and the others wait for it."""
     path = downloaded_path(source, root)
     try:
+        if not root.exists() and (source.registries or source.downloads()):
+            size = f" ({source.megabytes:,} MB)" if source.megabytes else ""
+            print_status("data", f"{root} does not exist: it is created, and {source.name}{size} downloaded into it")
         root.mkdir(parents=True, exist_ok=True)
         with _exclusive(source, root):
             if path.exists():

@@ -45,7 +45,8 @@ class Pan:
 
     def __post_init__(self) -> None:
         require_choice("pan.mode", self.mode, MODES)
-        require(math.isfinite(self.A) and self.A >= 0, "pan.A", "at least 0", self.A)
+        require(math.isfinite(self.A), "pan.A", "finite", self.A)
+        require(self.A >= 0, "pan.A", "at least 0", self.A)
         require(math.isfinite(self.T) and self.T >= 0, "pan.T", "at least 0", self.T)
         require_choice("pan.encoding", self.encoding, ENCODINGS)
         require_choice("pan.placement", self.placement, ("paper", "authors"))

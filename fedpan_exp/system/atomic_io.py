@@ -16,7 +16,10 @@ class WriteError(UserError, OSError):
 
     def __init__(self, path: Path, error: Exception):
         self.reason = first_line(error)
-        super().__init__(f"{path} cannot be written ({self.reason}); fix that, then run the same command to resume")
+        super().__init__(
+            f"{path} cannot be written ({self.reason}); fix that, then run the same command, which resumes after the "
+            "last checkpoint, if there is one"
+        )
 
 
 def atomic_write(path: Path, write: Callable[[Path], Any], flush: bool = True) -> None:

@@ -1,5 +1,7 @@
 """Console output while something runs: a live bar in a terminal, one plain line per event in a log file."""
 
+import os
+import sys
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,17 +15,31 @@ from fedpan_exp.system.errors import UserError
 
 T = TypeVar("T")
 
-console = Console(highlight=False, soft_wrap=True)
+
+class Output(Console):
+    """Ends the program like an interruption when nobody reads its output any more, as in `... | head`."""
+
+    def on_broken_pipe(self) -> None:
+        from fedpan_exp.system.signals import OutputClosed
+
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains when it exits
+        raise OutputClosed
+
+
+console = Output(highlight=False, soft_wrap=True)
 error_console = Console(highlight=False, soft_wrap=True, stderr=True)
 bar_console = Console(highlight=False)  # for bars while lines are off
 
 WHOLE = 24  # characters of a table's cell that are not divided
+_kept_back: list[Console] = []  # the console, while its lines are kept back
+
 LOG_LINES = 50  # lines of progress in a log file, about, however long the work is
 
 
-def print_status(topic: str, text: str) -> None:
+def print_status(topic: str, text: str, style: str | None = None) -> None:
     console.print(f"  [bold]{topic:<9}[/bold]", end=" ")
-    console.print(text, markup=False)
+    console.print(text, markup=False, style=style)
 
 
 def warn(text: str) -> None:
@@ -68,6 +84,32 @@ def quietly() -> Iterator[None]:
             yield
     finally:
         bar_console.quiet = previous
+
+
+@contextmanager
+def lines_after_start() -> Iterator[None]:
+    """Keep lines back until `show_lines`, or until a bar is shown. An error before that is then the only line."""
+    console.begin_capture()
+    _kept_back.append(console)
+    try:
+        yield
+    except UserError:
+        if _kept_back:
+            _kept_back.pop().end_capture()
+        raise
+    finally:
+        show_lines()
+
+
+def show_lines() -> None:
+    """Print the lines that were kept back, if any."""
+    while _kept_back:
+        text = _kept_back.pop().end_capture()
+        try:
+            console.file.write(text)
+            console.file.flush()
+        except BrokenPipeError:
+            console.on_broken_pipe()
 
 
 @contextmanager
@@ -142,6 +184,7 @@ def download(label: str, size: int) -> Iterator[ProgressBar]:
 
 @contextmanager
 def _bar(*columns: ProgressColumn) -> Iterator[Progress | None]:
+    show_lines()
     if not console.is_terminal:
         yield None
         return

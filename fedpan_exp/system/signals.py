@@ -1,5 +1,6 @@
 """Graceful shutdown: a signal is recorded when it arrives, and acted on at the next safe point."""
 
+import os
 import signal
 import threading
 from collections.abc import Iterable, Iterator
@@ -23,6 +24,33 @@ class Interrupted(KeyboardInterrupt):
         super().__init__(signal.Signals(signum).name)
         self.exit_code = 128 + signum
         self.cleanly = cleanly  # no work is half done
+
+
+class OutputClosed(Interrupted):
+    """Whoever read the output has gone."""
+
+    reason = "nobody reads the output any more"
+
+    def __init__(self) -> None:
+        super().__init__(signal.SIGPIPE)
+
+
+@contextmanager
+def nothing_begun() -> Iterator[None]:
+    """End at once on Ctrl-C: an exception in the middle of an import would end in a traceback, or in a wrong one."""
+
+    def end(signum: int, frame: FrameType | None) -> None:
+        os.write(2, b"fedpan_exp: interrupted; nothing had begun\n")
+        os._exit(128 + signum)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
 
 
 class StopRequest:

@@ -17,6 +17,7 @@ NON_IDENTITY_KEYS = (
         "runs",
         "rerun",
         "plan",
+        "verbose",
         "on_error",
         "settle",
         "checkpoint",

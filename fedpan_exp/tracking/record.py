@@ -24,7 +24,7 @@ from fedpan_exp.system.atomic_io import (
     write_json,
     write_text,
 )
-from fedpan_exp.system.console import warn
+from fedpan_exp.system.console import show_lines, warn
 from fedpan_exp.system.errors import ConfigError, Diverged, first_line
 from fedpan_exp.tracking.identity import RunIdentity
 from fedpan_exp.tracking.lock import RunLocked, lock_of, lock_owner
@@ -105,7 +105,9 @@ class Record:
             self._write_status("running")
         except WriteError as error:
             self._lock.release()
+            self._remove_if_empty()
             raise self._not_writable(error) from None
+        show_lines()  # the run begins: nothing it needs is missing
 
     def start(self, keep_bytes: int = 0) -> list[dict[str, Any]]:
         """Start metrics.jsonl after `keep_bytes` of earlier records, which are returned; delete all other results."""
@@ -196,6 +198,12 @@ class Record:
         times = {"heartbeat" if status == "running" else "ended": _now()}
         optional = {"reason": reason} if reason else {}
         write_json(self.folder / "status.json", {"status": status, **optional, **times, **self._origin})
+
+    def _remove_if_empty(self) -> None:
+        lock = Path(self._lock.lock_file)
+        if list(self.folder.iterdir()) == [lock]:
+            lock.unlink()
+            self.folder.rmdir()
 
     def _not_writable(self, error: Exception) -> ConfigError:
         reason = error.reason if isinstance(error, WriteError) else first_line(error)

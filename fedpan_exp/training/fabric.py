@@ -1,12 +1,14 @@
 """Which device and precision to train with: settings passed to lightning.Fabric."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning import Fabric
 
 from fedpan_exp.system.errors import ConfigError, first_line, require, require_choice
+
+if TYPE_CHECKING:
+    from lightning import Fabric
 
 PRECISIONS = ("32-true", "64-true", "bf16-mixed", "bf16-true", "16-mixed")
 
@@ -21,9 +23,16 @@ class FabricSettings:
     def __post_init__(self) -> None:
         require_choice("fabric.precision", self.precision, PRECISIONS)
 
-    def make(self, gpu: int | None = None) -> Fabric:
+    def make(self, gpu: int | None = None) -> "Fabric":
         """A Fabric for this process alone; `gpu` is the one to use where several processes share the GPUs."""
-        on_gpus = self.accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
+        from lightning import Fabric  # takes seconds, which a wrong setting should not
+
+        has_gpu = torch.cuda.is_available()
+        if self.accelerator in ("gpu", "cuda") and not has_gpu:
+            raise ConfigError(
+                f"fabric.accelerator must be auto or cpu where torch finds no GPU, got {self.accelerator}"
+            )
+        on_gpus = self.accelerator in ("auto", "gpu", "cuda") and has_gpu
         can_scale = on_gpus or self.precision != "16-mixed"
         require(can_scale, "fabric.precision", "bf16-mixed where there is no CUDA GPU", self.precision)
         devices = [gpu] if gpu is not None and on_gpus else self.devices

@@ -4,11 +4,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning import Fabric
-from lightning.fabric.plugins import DoublePrecision, Precision
 from torch import Tensor, nn
 
 from fedpan_exp.data import Batch, ImageTensors, ImageTransform
@@ -16,7 +14,12 @@ from fedpan_exp.models import Network
 from fedpan_exp.training.fast_sgd import LocalSGD, clip_gradients, keep_freed_memory
 from fedpan_exp.training.flat import FlatNet
 from fedpan_exp.training.loss_scaling import LossScaling
-from fedpan_exp.training.module import Classifier, classification_loss
+from fedpan_exp.training.recipe import classification_loss
+
+if TYPE_CHECKING:  # Lightning takes seconds to import
+    from lightning import Fabric
+
+    from fedpan_exp.training.module import Classifier
 
 # Most activation values of the widest layer in one evaluation batch: more do not fit into a CPU's cache.
 MAX_ACTIVATION_VALUES = {"cpu": 6_000_000, "cuda": 400_000_000}
@@ -53,7 +56,9 @@ class EvalResult:
 class LocalTrainer:
     """Trains and evaluates `net`; created once per process."""
 
-    def __init__(self, fabric: Fabric, module: Classifier, transform: ImageTransform):
+    def __init__(self, fabric: "Fabric", module: "Classifier", transform: ImageTransform):
+        from lightning.fabric.plugins import Precision
+
         self.fabric, self.settings, self.transform = fabric, module.settings, transform
         converts = type(fabric.strategy.precision) is not Precision  # to another precision, in Fabric's wrapper
         self.scaling = LossScaling(fabric.strategy.precision)
@@ -72,6 +77,8 @@ class LocalTrainer:
 
     def _forward(self, net: Network, converts: bool) -> Callable[..., Any] | None:
         """Fabric's wrapper, which converts precisions; None: the network itself."""
+        from lightning.fabric.plugins import DoublePrecision
+
         if self.settings.fast and not converts:
             return None
         if isinstance(self.fabric.strategy.precision, DoublePrecision):  # whose wrapper returns logits of 32 bits
@@ -176,7 +183,7 @@ class LocalTrainer:
 class PlainSGD:
     """The LightningModule's own optimizer, created anew for every client: what LocalSGD replaces."""
 
-    def __init__(self, module: Classifier, scaling: LossScaling):
+    def __init__(self, module: "Classifier", scaling: LossScaling):
         self._module, self._scaling, self._optimizer = module, scaling, module.make_optimizer()
 
     @contextmanager

@@ -5,10 +5,12 @@ add to them and the bound on their norm are in their own units. A step whose gra
 scale is halved; the host waits for neither.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning.fabric.plugins import Precision
+
+if TYPE_CHECKING:  # Lightning takes seconds to import
+    from lightning.fabric.plugins import Precision
 
 INITIAL_SCALE = 2.0**12  # gradients up to 16 do not overflow, so that a client's few steps are seldom skipped
 
@@ -16,7 +18,7 @@ INITIAL_SCALE = 2.0**12  # gradients up to 16 do not overflow, so that a client'
 class LossScaling:
     """The scaler of a Fabric's precision. For precisions without one, gradients and steps are plain."""
 
-    def __init__(self, precision: Precision):
+    def __init__(self, precision: "Precision"):
         self._precision = precision
         self._scaler: Any = getattr(precision, "scaler", None)
         self._initial = {**self._scaler.state_dict(), "scale": INITIAL_SCALE} if self._scaler else {}

@@ -106,6 +106,7 @@ CIFAR10 = Source(
     page="https://www.cs.toronto.edu/~kriz/cifar.html",
     licence="none named; cite Krizhevsky (2009)",
     counts=(50_000, 10_000),
+    image_bytes=3 * 32 * 32,
     digest="9048fcbac9c08a64d57a7c5a5a66750a974ad4eab380914df129f7e223d823df",
     downloads=partial(_downloads, "CIFAR10"),
     registries={"npm": _from_npm},
@@ -120,5 +121,6 @@ CIFAR100 = Source(
     page="https://www.cs.toronto.edu/~kriz/cifar.html",
     licence="none named; cite Krizhevsky (2009)",
     counts=(50_000, 10_000),
+    image_bytes=3 * 32 * 32,
     downloads=partial(_downloads, "CIFAR100"),
 )

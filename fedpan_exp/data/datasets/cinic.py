@@ -42,6 +42,7 @@ CINIC10 = Source(
     page="https://datashare.ed.ac.uk/handle/10283/3192",
     licence="CC BY 4.0",
     counts=COUNTS,
+    image_bytes=3 * 32 * 32,
     downloads=lambda: [
         Download(
             "6ee4d0c996905fe93221de577967a372",

@@ -84,5 +84,6 @@ GTSRB = Source(
     page="https://benchmark.ini.rub.de/gtsrb_dataset.html",
     licence="none named; cite Stallkamp et al. (2012)",
     counts=COUNTS,
+    image_bytes=3 * 32 * 32,
     downloads=_downloads,
 )

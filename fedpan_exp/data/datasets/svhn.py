@@ -53,5 +53,6 @@ SVHN = Source(
     page="http://ufldl.stanford.edu/housenumbers",
     licence="non-commercial use only",
     counts=(73_257, 26_032),
+    image_bytes=3 * 32 * 32,
     downloads=_downloads,
 )

@@ -15,7 +15,7 @@ from fedpan_exp.studies.shared.setup import accuracies
 from fedpan_exp.system.console import warn
 from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import Record
-from fedpan_exp.training import EvalResult, TrainingProgress, read_progress
+from fedpan_exp.training import EvalResult
 
 
 @dataclass
@@ -26,6 +26,8 @@ class Centralize(CentralizedStudy):
         return self.epochs
 
     def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
+        from fedpan_exp.training import TrainingProgress, read_progress
+
         setup = set_up_centralized(experiment)
         lock_run(experiment, record)
         path = checkpoint_path(record)

@@ -19,16 +19,7 @@ from fedpan_exp.system.errors import require, require_choice
 from fedpan_exp.system.rng import rng
 from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import CHECKPOINT, Record
-from fedpan_exp.training import (
-    Classifier,
-    EpochBatches,
-    EpochCheckpoint,
-    EvalResult,
-    LocalTrainer,
-    Training,
-    read_progress,
-    train,
-)
+from fedpan_exp.training import EvalResult, LocalTrainer, Training
 
 ADAM_LR = 3e-4  # the paper's
 
@@ -121,6 +112,8 @@ def train_network(
     on_epoch: Callable[[int, float, EvalResult], None] = lambda epoch, loss, result: None,
 ) -> dict[str, Tensor]:
     """Train a new network on part k of the data and return its state; `on_epoch` gets the test result per epoch."""
+    from fedpan_exp.training import Classifier, EpochBatches, EpochCheckpoint, read_progress, train
+
     experiment, settings = setup.experiment, setup.experiment.study
     training, path = settings.training(experiment.training), checkpoint_path(record, k)
     net = experiment.network(k)

@@ -15,7 +15,7 @@ from fedpan_exp.system.atomic_io import write_json, write_text
 from fedpan_exp.system.console import print_status, warn
 from fedpan_exp.system.errors import ConfigError, require
 from fedpan_exp.tracking.record import Record
-from fedpan_exp.training import Classifier, LocalTrainer
+from fedpan_exp.training import LocalTrainer
 
 LAST = 5  # the paper reports the mean accuracy of the last five rounds
 
@@ -131,6 +131,8 @@ def make_task(experiment: Experiment, setup: FederatedSetup) -> FederatedTask:
 
 
 def make_trainer(experiment: Experiment, net: Network) -> LocalTrainer:
+    from fedpan_exp.training import Classifier
+
     fabric = experiment.fabric.make(gpu=torchrun.local_gpu())
     print_status(
         "device", f"{fabric.device}, {torch.get_num_threads()} threads, precision {experiment.fabric.precision}"
@@ -163,6 +165,8 @@ def describe_network(experiment: Experiment, net: Network) -> None:
         sections = net.permutation_spec.sections
         first, *own = [f"{layer} ({size})" for layer, size in net.permutation_spec.sizes.items() if sections[layer] > 1]
         print_status("groups", f"{net.class_groups}, with {' '.join([*own, 'head'])} of their own behind {first}")
+    if pan.mode == "mul" and pan.A > 1:
+        warn(f"pan.A={pan.A:g} is above 1: some factors 1 + e are negative, and turn the sign of their neurons")
     if inactive:
         layers = "; ".join(f"{' '.join(names)} ({reason})" for reason, names in inactive.items())
         warn(f"pan.A={pan.A:g}, but the position encoding has no effect on {layers}")

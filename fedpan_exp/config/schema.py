@@ -65,12 +65,15 @@ class Experiment:
     runs: str = "runs"  # the folder of the run folders
     rerun: bool = False
     plan: bool = False
+    verbose: bool = False
     on_error: str = "continue"  # what a sweep does after a failed run
 
     def __post_init__(self) -> None:
         rule = "a whole number (seed=auto needs a sweep)" if self.seed == AUTO else "a whole number"
         require(isinstance(self.seed, int), "seed", rule, self.seed)
-        require(0 < self.eval_every < math.inf, "eval_every", "above 0", self.eval_every)
+        require(math.isfinite(self.eval_every), "eval_every", "finite", self.eval_every)
+        require(self.eval_every > 0, "eval_every", "above 0", self.eval_every)
+        require(bool(self.runs.strip()), "runs", "a folder, as in runs=runs", "nothing")
         require(0 < self.target_acc <= 1, "target_acc", "in (0, 1]", self.target_acc)
         for probe in self.probes:
             require_choice("probes", probe, PROBES)
