@@ -23,6 +23,7 @@ NON_IDENTITY_KEYS = (
         "target_acc",
         "fabric.accelerator",
         "fabric.devices",
+        "fabric.timeout",
         "training.fast",
         "dataset.root",
         "fl_scene.client_memory",

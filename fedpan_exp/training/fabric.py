@@ -8,16 +8,21 @@ from lightning import Fabric
 
 from fedpan_exp.system.errors import ConfigError, first_line, require, require_choice
 
+SHORTEST_TIMEOUT_S = 5  # several signs of life, one per second
+
 
 @dataclass
 class FabricSettings:
     accelerator: str = "auto"
     devices: Any = 1  # a number, or a list that names the one to use: [1]
     precision: str = "32-true"
+    timeout: float = 600.0  # seconds
 
     def __post_init__(self) -> None:
         # 16-mixed scales the loss, and with it the gradients that algorithms correct and clip.
         require_choice("fabric.precision", self.precision, ("32-true", "64-true", "bf16-mixed", "bf16-true"))
+
+        require(self.timeout >= SHORTEST_TIMEOUT_S, "fabric.timeout", f"at least {SHORTEST_TIMEOUT_S}", self.timeout)
 
     def make(self, gpu: int | None = None) -> Fabric:
         """A Fabric for this process alone; `gpu` is the one to use where several processes share the GPUs."""

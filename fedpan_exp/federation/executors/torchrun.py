@@ -4,13 +4,20 @@ Only rank 0 prints and writes. The others load the same configuration and become
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
+from functools import cache
 
 import torch
+from torch.distributed import rendezvous
 
-from fedpan_exp.federation.executors.parallel import ParallelExecutor
-from fedpan_exp.federation.executors.process_group import TIMEOUT, ProcessGroup
+from fedpan_exp.algorithms import ServerState
+from fedpan_exp.federation.executors.heartbeats import StoreHeartbeats
+from fedpan_exp.federation.executors.parallel import Command, ParallelExecutor, R
+from fedpan_exp.federation.executors.process_group import ProcessGroup, WorkerExit
+
+EXCHANGE_TIMEOUT = timedelta(hours=1)  # until the slowest process has loaded its data; processes then meet first
 
 
 def is_launched() -> bool:
@@ -30,15 +37,36 @@ def local_gpu() -> int | None:
     return int(os.environ["LOCAL_RANK"]) if is_launched() else None
 
 
+@cache
+def heartbeats() -> StoreHeartbeats:
+    """Those of this process, in torchrun's own store; they begin with the first call."""
+    store, *_ = next(iter(rendezvous("env://")))
+    return StoreHeartbeats(rank(), size(), store)
+
+
 def connect() -> None:
     """Join the group at the start of the program, so that workers notice when rank 0 ends, for whatever reason."""
     if torch.cuda.is_available():
         torch.cuda.set_device(local_gpu())
+    heartbeats()
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"  # states are sent from main memory
-    torch.distributed.init_process_group(backend, timeout=TIMEOUT)
+    torch.distributed.init_process_group(backend, timeout=EXCHANGE_TIMEOUT)
 
 
 class TorchrunExecutor(ParallelExecutor):
     @contextmanager
-    def launch(self) -> Iterator[ProcessGroup]:
-        yield ProcessGroup(rank(), size(), self.stop)
+    def start(self, server: ServerState) -> Iterator[None]:
+        self.group = ProcessGroup(heartbeats(), self.stop, self.timeout)
+        try:
+            self.group.broadcast_server(server)
+            self.states.folder = self.group.broadcast_object(self.states.folder.resolve())
+        except WorkerExit:
+            raise WorkerExit(0) from None  # rank 0 has nothing to train: the run is finished, or it reports an error
+        if not self.group.is_rank_zero:
+            self._on_clients_done = lambda clients: None  # rank 0 reports progress
+            self._serve(server)
+        yield
+        self._command(Command.EXIT)
+
+    def _with_workers(self, server: ServerState, exchange: Callable[[], R]) -> R:
+        return exchange()  # if a worker dies, the run ends, and torchrun starts it again: --max-restarts

@@ -64,7 +64,7 @@ def run_federated(experiment: Experiment, setup: FederatedSetup, record: Record,
             progress.advance(clients)
             record.heartbeat()
 
-        executor = make_executor(task, ranks, states, stop, on_clients_done)
+        executor = make_executor(task, ranks, states, stop, on_clients_done, experiment.fabric.timeout)
         try:
             for round_ in federate(task, executor, resume):
                 rounds, server, metrics = round_.index, round_.server, round_.metrics()
