@@ -11,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from fedpan_exp.algorithms import ClientContext, ClientUpdate, ServerState
 from fedpan_exp.config import Experiment
+from fedpan_exp.data import VIRTUAL
 from fedpan_exp.data.dataset import SOURCES
 from fedpan_exp.federation import count_ranks
 from fedpan_exp.models import Pan
@@ -22,10 +23,13 @@ from fedpan_exp.tracking.runs import RunEntry, find_runs
 from fedpan_exp.training import FlatNet, classification_loss
 
 MIN_ROUNDS = 2  # of an earlier run: its first round warms up
-SPEED = ("dataset.name", "algorithm.name", "model", "fl_scene.B", "fabric")  # settings that decide the time per sample
+SPEED = (  # settings that decide the time per sample
+    *("dataset.name", "algorithm.name", "model", "fl_scene.B"),
+    *("fabric.accelerator", "fabric.devices", "fabric.precision"),
+)
 SPLIT = (  # settings that decide the clients and their samples
     *("dataset", "fl_scene.K", "fl_scene.partition", "fl_scene.local_test"),
-    *("fl_scene.small_clients", "fl_scene.reserve"),
+    *("fl_scene.small_clients", "fl_scene.reserve", "fl_scene.samples"),
 )
 TIMED_OPERATIONS, MAX_STEPS = 1e10, 20  # of one timing, at most about: less than a second on one core
 TIMING_S = 0.5
@@ -135,6 +139,8 @@ def measure_speed(experiment: Experiment, operations: int, ranks: int) -> float:
 def _expected_split(experiment: Experiment) -> Split | None:
     """The clients and their samples from the published size of the dataset, else from its files, if there are any."""
     scene, dataset = experiment.fl_scene, experiment.dataset
+    if scene.partition == VIRTUAL:
+        return Split(scene.K, scene.samples * (1 - scene.local_test))
     source = SOURCES.get(dataset.name)
     if source and source.counts:
         clients, images = scene.K, dataset.samples or source.counts[0]
