@@ -27,6 +27,15 @@ def warn(text: str) -> None:
 
 
 @contextmanager
+def without_warnings() -> Iterator[None]:
+    previous, error_console.quiet = error_console.quiet, True
+    try:
+        yield
+    finally:
+        error_console.quiet = previous
+
+
+@contextmanager
 def quietly() -> Iterator[None]:
     """Print nothing but warnings."""
     previous, bar_console.quiet = bar_console.quiet, True

@@ -18,13 +18,15 @@ from fedpan_exp.federation.executors.balance import balance
 from fedpan_exp.federation.executors.cohort_sum import CohortSum
 from fedpan_exp.federation.executors.executor import Executor, T
 from fedpan_exp.federation.executors.process_group import ProcessGroup, WorkerDied, WorkerExit, shapes_of
+from fedpan_exp.system.atomic_io import WriteError
 from fedpan_exp.system.errors import Diverged, UserError
 from fedpan_exp.training import EvalResult
 
 R = TypeVar("R")
-ERRORS: dict[str, Callable[[str], Exception]] = {
+ERRORS: dict[str, type[Exception]] = {
     "diverged": Diverged,
     "user_error": UserError,
+    "write_error": WriteError,
     "internal_error": RuntimeError,
 }
 
@@ -155,6 +157,7 @@ class ParallelExecutor(Executor):
 
 def _describe(error: Exception, rank: int) -> tuple[str, str]:
     """The kind of error and its message, for rank 0 to raise."""
-    if isinstance(error, UserError):
-        return "diverged" if isinstance(error, Diverged) else "user_error", str(error)
+    for kind in ("diverged", "write_error", "user_error"):
+        if isinstance(error, ERRORS[kind]):
+            return kind, str(error)
     return "internal_error", f"on rank {rank}:\n{traceback.format_exc()}"
