@@ -436,11 +436,14 @@ def is_alive(process: int) -> bool:
         return False
 
 
-def torchrun(folder: Path, *overrides: str, node: int = 0, nodes: int = 1, ranks: int = 2, port: int = 0):
+def torchrun(
+    folder: Path, *overrides: str, node: int = 0, nodes: int = 1, ranks: int = 2, port: int = 0, restarts: int = 0
+):
     folder.mkdir(exist_ok=True)
     rendezvous = ("--standalone",) if nodes == 1 else (f"--node-rank={node}", "--master-addr=127.0.0.1")
     ports = () if nodes == 1 else (f"--master-port={port}",)
-    command = (f"--nnodes={nodes}", f"--nproc-per-node={ranks}", *rendezvous, *ports, "-m", "fedpan_exp", *overrides)
+    size = (f"--nnodes={nodes}", f"--nproc-per-node={ranks}", f"--max-restarts={restarts}")
+    command = (*size, *rendezvous, *ports, "-m", "fedpan_exp", *overrides)
     root = str(Path(__file__).parents[1])
     return subprocess.Popen(
         [sys.executable, "-m", "torch.distributed.run", *command],
@@ -486,3 +489,31 @@ def test_torchrun_resumes_runs_skips_finished_ones_and_rejects_sweeps(tmp_path):
     sweep = torchrun(tmp_path, "-m", *SMALL, "seed=0,1")
     assert "torchrun must start a single run" in sweep.communicate(timeout=300)[0]
     assert sweep.returncode == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("victim", "number"), [(0, signal.SIGKILL), (1, signal.SIGKILL), (0, signal.SIGSTOP), (1, signal.SIGSTOP)]
+)
+def test_torchrun_restarts_and_resumes_a_run_by_itself(tmp_path, victim, number):
+    overrides = (*LONG, "fl_scene.H=150", "checkpoint.every=1", "fabric.timeout=5")
+    launcher = torchrun(tmp_path / "killed", *overrides, restarts=1)
+    wait_for(lambda: has_two_rounds(tmp_path / "killed"))
+    os.kill(workers_of(launcher.pid)[victim], number)
+    output = launcher.communicate(timeout=300)[0]
+    assert launcher.returncode == 0, output
+    assert "resume    after round" in output
+    assert ended(child(tmp_path / "straight", *overrides, "ranks=1")) == 0
+    assert_same_outcome(tmp_path / "straight", tmp_path / "killed")
+
+
+@pytest.mark.slow
+def test_without_restarts_a_hanging_process_of_torchrun_interrupts_the_run(tmp_path):
+    overrides = (*LONG, "fabric.timeout=5")
+    launcher = torchrun(tmp_path, *overrides)
+    wait_for(lambda: has_two_rounds(tmp_path))
+    os.kill(workers_of(launcher.pid)[1], signal.SIGSTOP)
+    output = launcher.communicate(timeout=300)[0]
+    assert "fedpan_exp: rank 1 made no progress for 5 s after round" in output
+    assert launcher.returncode == 1
+    assert read_json(run_folder(tmp_path) / "status.json")["status"] == "interrupted"
