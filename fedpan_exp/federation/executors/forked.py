@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NoReturn
+from uuid import uuid4
 
 import torch
 from torch import distributed
@@ -28,6 +29,8 @@ from fedpan_exp.system.errors import UserError
 from fedpan_exp.system.signals import StopRequest
 
 MOST_DEATHS = 3  # in one round: by then they have a lasting cause, such as too little memory
+EXCHANGE_S = 60.0  # for one exchange between processes that have met: it takes milliseconds
+IN_MEMORY = Path("/dev/shm")  # for small files, also if the disk is full
 PR_SET_PDEATHSIG = 1  # Linux's prctl: the signal that a process gets when its parent ends
 
 # The process group of an earlier run may still be in a reference cycle. It must not be destroyed in a forked process,
@@ -50,7 +53,7 @@ class ForkedExecutor(ParallelExecutor):
         threads = torch.get_num_threads()
         self.stop.is_polled = True  # defers signals: an exception from a handler during fork() would be lost
         torch.set_num_threads(1)  # one core each; and OpenMP's threads do not survive a fork
-        with tempfile.TemporaryDirectory(prefix="fedpan_exp-") as folder:
+        with tempfile.TemporaryDirectory(prefix="fedpan_exp-", dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as folder:
             self._folder = Path(folder)
             try:
                 yield
@@ -72,8 +75,7 @@ class ForkedExecutor(ParallelExecutor):
         raise WorkerDied(f"{reason} (the third worker in a row)")
 
     def _start_workers(self, server: ServerState) -> None:
-        heartbeats, rendezvous = SharedHeartbeats(self.ranks), Path(tempfile.mkdtemp(dir=self._folder)) / "rendezvous"
-        parent = os.getpid()
+        heartbeats, rendezvous, parent = SharedHeartbeats(self.ranks), self._folder / uuid4().hex, os.getpid()
         for rank in range(1, self.ranks):
             process = os.fork()
             if not process:
@@ -106,10 +108,11 @@ class ForkedExecutor(ParallelExecutor):
         """Connect through a file: no port to choose, none to be taken by others."""
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
         with self.group.detecting_deaths():
+            self.group.meet(range(self.ranks))
             distributed.init_process_group(
                 "gloo",
                 f"file://{rendezvous}",
-                timeout=timedelta(seconds=self.timeout),
+                timeout=timedelta(seconds=min(self.timeout, EXCHANGE_S)),
                 rank=self.group.rank,
                 world_size=self.ranks,
             )

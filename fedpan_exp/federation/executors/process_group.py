@@ -61,7 +61,7 @@ class ProcessGroup:
             raise self.died
         message = torch.tensor(values)
         with self.detecting_deaths():
-            self._meet([] if self.is_rank_zero else [0])
+            self.meet([] if self.is_rank_zero else [0])
             distributed.broadcast(message, src=0)
         return message.tolist()
 
@@ -92,7 +92,7 @@ class ProcessGroup:
         """Send what each rank has to all ranks."""
         values: list[Any] = [None] * self.size
         with self.detecting_deaths():
-            self._meet(range(self.size), can_stop=True)
+            self.meet(range(self.size), can_stop=True)
             distributed.all_gather_object(values, value)
         return values
 
@@ -100,7 +100,7 @@ class ProcessGroup:
         """Replace each vector by its sum over the ranks, in one exchange."""
         joined = torch.cat(list(vectors))  # in the widest precision among them
         with self.detecting_deaths():
-            self._meet(range(self.size))
+            self.meet(range(self.size))
             distributed.all_reduce(joined)
         for vector, total in zip(vectors, joined.split([len(vector) for vector in vectors]), strict=True):
             vector.copy_(total)
@@ -125,7 +125,7 @@ class ProcessGroup:
             _send(states, 0)
         return []
 
-    def _meet(self, ranks: Sequence[int], can_stop: bool = False) -> None:
+    def meet(self, ranks: Sequence[int], can_stop: bool = False) -> None:
         """Wait until these ranks come to the same meeting.
 
         Unlike torch's exchanges this notices processes that have ended or hang and, if the run `can_stop`, signals.
