@@ -26,7 +26,8 @@ SETTINGS = (
     *("dataset=digits", "model.width=32", "ranks=3", "checkpoint.every=5", "logger=none", "fabric.timeout=30"),
     *(f"fl_scene.{setting}" for setting in SCENE),
 )
-LONGEST_PAUSE_S = 0.7  # between two kills
+LONGEST_PAUSE_S = 0.5  # before a kill
+IN_ROUNDS = 0.9  # of the kills; the others may also hit a run that starts
 MOST_STARTS = 10  # of one command without a kill, until its run counts as lost
 
 
@@ -67,6 +68,8 @@ def _finish(folder: Path, overrides: tuple[str, ...], kills: int, rng: random.Ra
     while starts_without_kill < MOST_STARTS:
         before, process = toll.mains, _start(folder, overrides)
         while toll.kills < kills and toll.mains == before and not _has_ended(process):
+            if rng.random() < IN_ROUNDS:
+                _wait_for_a_round(folder, process)
             time.sleep(rng.uniform(0, LONGEST_PAUSE_S))
             _kill_one(process, rng, toll)
         if _wait(process) == 0:
@@ -75,6 +78,17 @@ def _finish(folder: Path, overrides: tuple[str, ...], kills: int, rng: random.Ra
             starts_without_kill += 1
             toll.interruptions += 1
     return False
+
+
+def _wait_for_a_round(folder: Path, process: int) -> None:
+    """Wait until another round is recorded, or the run has ended."""
+    before = _records(folder)
+    while _records(folder) == before and not _has_ended(process):
+        time.sleep(0.01)
+
+
+def _records(folder: Path) -> list[int]:
+    return [file.stat().st_size for file in folder.glob("runs/*/metrics.jsonl")]
 
 
 def _kill_one(process: int, rng: random.Random, toll: Toll) -> None:
