@@ -87,8 +87,12 @@ def _wait_for_a_round(folder: Path, process: int) -> None:
         time.sleep(0.01)
 
 
-def _records(folder: Path) -> list[int]:
-    return [file.stat().st_size for file in folder.glob("runs/*/metrics.jsonl")]
+def _records(folder: Path) -> int:
+    """The size of all records, in bytes."""
+    try:
+        return sum(file.stat().st_size for file in folder.glob("runs/*/metrics.jsonl"))
+    except FileNotFoundError:  # a run that starts anew has just deleted them
+        return 0
 
 
 def _kill_one(process: int, rng: random.Random, toll: Toll) -> None:
