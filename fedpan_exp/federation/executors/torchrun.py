@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import cache
 
 import torch
-from torch.distributed import rendezvous
+from torch.distributed import PrefixStore, Store, rendezvous
 
 from fedpan_exp.algorithms import ServerState
 from fedpan_exp.federation.executors.heartbeats import StoreHeartbeats
@@ -38,10 +38,16 @@ def local_gpu() -> int | None:
 
 
 @cache
+def store() -> Store:
+    """torchrun's key-value store, with keys of this start only: after a restart it still has those of the start before."""
+    shared, *_ = next(iter(rendezvous("env://")))
+    return PrefixStore(f"start{os.environ['TORCHELASTIC_RESTART_COUNT']}", shared)
+
+
+@cache
 def heartbeats() -> StoreHeartbeats:
-    """Those of this process, in torchrun's own store; they begin with the first call."""
-    store, *_ = next(iter(rendezvous("env://")))
-    return StoreHeartbeats(rank(), size(), store)
+    """Those of this process; they begin with the first call."""
+    return StoreHeartbeats(rank(), size(), store())
 
 
 def connect() -> None:
@@ -50,7 +56,9 @@ def connect() -> None:
         torch.cuda.set_device(local_gpu())
     heartbeats()
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"  # states are sent from main memory
-    torch.distributed.init_process_group(backend, timeout=EXCHANGE_TIMEOUT)
+    torch.distributed.init_process_group(
+        backend, store=store(), rank=rank(), world_size=size(), timeout=EXCHANGE_TIMEOUT
+    )
 
 
 class TorchrunExecutor(ParallelExecutor):
