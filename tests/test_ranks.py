@@ -492,28 +492,14 @@ def test_torchrun_resumes_runs_skips_finished_ones_and_rejects_sweeps(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("victim", "number"), [(0, signal.SIGKILL), (1, signal.SIGKILL), (0, signal.SIGSTOP), (1, signal.SIGSTOP)]
-)
-def test_torchrun_restarts_and_resumes_a_run_by_itself(tmp_path, victim, number):
+@pytest.mark.parametrize("victim", [0, 1])
+def test_torchrun_restarts_and_resumes_a_run_by_itself(tmp_path, victim):
     overrides = (*LONG, "fl_scene.H=150", "checkpoint.every=1", "fabric.timeout=5")
     launcher = torchrun(tmp_path / "killed", *overrides, restarts=1)
     wait_for(lambda: has_two_rounds(tmp_path / "killed"))
-    os.kill(workers_of(launcher.pid)[victim], number)
+    os.kill(workers_of(launcher.pid)[victim], signal.SIGKILL)
     output = launcher.communicate(timeout=300)[0]
     assert launcher.returncode == 0, output
     assert "resume    after round" in output
     assert ended(child(tmp_path / "straight", *overrides, "ranks=1")) == 0
     assert_same_outcome(tmp_path / "straight", tmp_path / "killed")
-
-
-@pytest.mark.slow
-def test_without_restarts_a_hanging_process_of_torchrun_interrupts_the_run(tmp_path):
-    overrides = (*LONG, "fabric.timeout=5")
-    launcher = torchrun(tmp_path, *overrides)
-    wait_for(lambda: has_two_rounds(tmp_path))
-    os.kill(workers_of(launcher.pid)[1], signal.SIGSTOP)
-    output = launcher.communicate(timeout=300)[0]
-    assert "fedpan_exp: rank 1 made no progress for 5 s after round" in output
-    assert launcher.returncode == 1
-    assert read_json(run_folder(tmp_path) / "status.json")["status"] == "interrupted"

@@ -17,7 +17,8 @@ from fedpan_exp.federation.executors.heartbeats import StoreHeartbeats
 from fedpan_exp.federation.executors.parallel import Command, ParallelExecutor, R
 from fedpan_exp.federation.executors.process_group import ProcessGroup, WorkerExit
 
-EXCHANGE_TIMEOUT = timedelta(hours=1)  # until the slowest process has loaded its data; processes then meet first
+# For one exchange, and until the slowest process has loaded its data. Later processes meet before they exchange.
+EXCHANGE_TIMEOUT = timedelta(minutes=10)
 
 
 def is_launched() -> bool:
@@ -39,7 +40,7 @@ def local_gpu() -> int | None:
 
 @cache
 def store() -> Store:
-    """torchrun's key-value store, with keys of this start only: after a restart it still has those of the start before."""
+    """torchrun's key-value store, with keys of this start only: after a restart it still has those from before."""
     shared, *_ = next(iter(rendezvous("env://")))
     return PrefixStore(f"start{os.environ['TORCHELASTIC_RESTART_COUNT']}", shared)
 
