@@ -45,7 +45,7 @@ class Floor:
                     optimizer.param_groups[0]["lr"] = lr * min(1.0, (step + 1) / warmup)
                     x = self.images[batch]
                     if self.augments:
-                        x = self.transform.augment(x, generator)
+                        x = self.transform.augment(x, self.transform.draw([len(x)], generator))
                     F.cross_entropy(self.net(x), self.labels[batch]).backward()
                     optimizer.step()
                     optimizer.zero_grad()

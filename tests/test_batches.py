@@ -86,7 +86,7 @@ def test_normalization_equals_torchvisions():
 def test_a_crop_is_a_window_of_the_padded_image():
     x = random_images(200, shape=(3, 6, 6)).x
     transform = ImageTransform([0.0] * 3, [1 / 255] * 3, crop_padding=2)  # keeps the pixel values
-    cropped = transform.augment(x, rng(0, "crop")).round().to(torch.uint8)
+    cropped = transform.augment(x, transform.draw([200], rng(0, "crop"))).round().to(torch.uint8)
     padded = torch.nn.functional.pad(x, (2, 2, 2, 2))
     offsets = set()
     for image, whole in zip(cropped, padded, strict=True):
@@ -98,11 +98,32 @@ def test_a_crop_is_a_window_of_the_padded_image():
 
 def test_about_half_of_the_images_are_flipped():
     x = random_images(400, shape=(1, 4, 4)).x
-    augmented = ImageTransform([0.0], [1 / 255], flip=True).augment(x, rng(0, "flip")).round().to(torch.uint8)
+    transform = ImageTransform([0.0], [1 / 255], flip=True)
+    augmented = transform.augment(x, transform.draw([400], rng(0, "flip"))).round().to(torch.uint8)
     flipped = (augmented == x.flip(3)).flatten(1).all(1)
     unchanged = (augmented == x).flatten(1).all(1)
     assert (flipped ^ unchanged).all()
     assert flipped.float().mean().item() == pytest.approx(0.5, abs=0.1)
+
+
+def test_crops_and_flips_are_torchvisions():
+    """The same pixels as torchvision's functions, image by image."""
+    from torchvision.transforms.v2 import functional as vision
+
+    x = random_images(30, shape=(3, 6, 8)).x
+    transform = ImageTransform([0.0] * 3, [1 / 255] * 3, crop_padding=2, flip=True)
+    draws = transform.draw([16, 14], rng(0, "draws"))
+    assert len(set(draws[2].tolist())) == 2
+    for image, ours, (row, column, flip) in zip(x, transform.augment(x, draws), draws.t().tolist(), strict=True):
+        theirs = vision.crop(vision.pad(image, [2]), row, column, 6, 8)
+        theirs = vision.horizontal_flip(theirs) if flip else theirs
+        assert torch.equal(ours.round().to(torch.uint8), theirs)
+
+
+def test_the_draws_of_a_batch_do_not_depend_on_the_batches_after_it():
+    transform = ImageTransform([0.0], [1.0], crop_padding=2, flip=True)
+    first, longer = (transform.draw(sizes, rng(0, "draws")) for sizes in ([16, 5], [16, 5, 40]))
+    assert torch.equal(longer[:, :21], first)
 
 
 def test_a_fraction_of_an_epoch_without_any_sample_is_refused():

@@ -35,6 +35,7 @@ ALLOWED = {
     "runs": {"system", "tracking"},
     "misalignment": {"system", "alignment", "tracking", "report", "figures"},
     "dashboard": {"system", "tracking"},
+    "selftest": {"system", "federation", "api"},
     "ledger": {"system", "runs"},
     "thermometer": {"system", "misalignment"},
 }

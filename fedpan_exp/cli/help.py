@@ -30,6 +30,7 @@ Other commands:
   python -m fedpan_exp.runs                                 which runs are done, failed or unfinished (--retry)
   python -m fedpan_exp.misalignment runs                    the cost of non-i.i.d. data, in misplaced neurons
   python -m fedpan_exp.data list                            which datasets are available (get: download one)
+  python -m fedpan_exp.selftest                             do processes and GPUs agree here, and how fast are they
   python -m fedpan_exp.dashboard                            a W&B workspace for the runs
 """
 

@@ -25,6 +25,7 @@ from fedpan_exp.models import MODELS
 from fedpan_exp.system.errors import ConfigError, first_line, hint
 from fedpan_exp.system.paths import CONF, SWEEPS
 from fedpan_exp.tracking.identity import RunIdentity, whole
+from fedpan_exp.training import visible_gpus
 
 VARIANTS = {"paper": "canonical", "authors": "authors"}
 GLOBAL_PACKAGE = re.compile(r"^# *@package +_global_ *$", re.MULTILINE)  # in a YAML file
@@ -40,6 +41,7 @@ def register(studies: Mapping[str, type], overrides: Sequence[str] = ()) -> None
     OmegaConf.register_new_resolver("at_smoke", _at_smoke, replace=True)
     OmegaConf.register_new_resolver("product", operator.mul, replace=True)
     OmegaConf.register_new_resolver("divisible", _divisible, replace=True)
+    OmegaConf.register_new_resolver("gpus", lambda: max(1, len(visible_gpus())), replace=True)
     plugins.activate(plugins.in_overrides(overrides))
     store = ConfigStore.instance().store
     store(name="schema", node=Experiment)

@@ -84,13 +84,16 @@ class Clients:
             samples = int(min(1.0, E - epoch) * self.samples(k))
             if samples < 1:
                 return
-            order = torch.randperm(self.samples(k), generator=generator).to(x_all.device)
-            for index in order[:samples].split(B):
+            order = torch.randperm(self.samples(k), generator=generator)[:samples]
+            # Also for a batch to skip: the random numbers stay the same.
+            draws = self.transform.draw([len(index) for index in order.split(B)], generator)
+            # One copy per epoch: at a copy per batch, the host would wait for the device.
+            for batch in _send(torch.cat([order.unsqueeze(0), draws]), x_all.device).split(B, dim=1):
+                index = batch[0]
+                if skip_single and len(index) == 1:  # BatchNorm cannot train on one sample
+                    continue
                 x, y = x_all.index_select(0, index), images.y.index_select(0, index)  # 3 x faster than []
-                if augments:  # also a batch to skip: the random numbers stay the same
-                    x = self.transform.augment(x, generator)
-                if not (skip_single and len(index) == 1):  # BatchNorm cannot train on one sample
-                    yield x, y
+                yield self.transform.augment(x, batch[1:]) if augments else x, y
 
     def train_images(self, k: int) -> ImageTensors:
         return self._images(self.train[k])
@@ -99,5 +102,10 @@ class Clients:
         return self._images(self.test[k])
 
     def _images(self, part: Tensor) -> ImageTensors:
-        index = part.to(self.images.x.device)
+        index = _send(part, self.images.x.device)
         return ImageTensors(self.images.x.index_select(0, index), self.images.y.index_select(0, index))
+
+
+def _send(tensor: Tensor, device: torch.device) -> Tensor:
+    """Copy a tensor from main memory to the device without waiting for the device."""
+    return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)

@@ -30,19 +30,36 @@ class ImageTransform:
     def normalize(self, x: Tensor) -> Tensor:
         return x.float().mul_(self._scale).add_(self._shift)
 
-    def augment(self, x: Tensor, generator: torch.Generator) -> Tensor:
-        """Crop, flip and normalize. The generator is on the CPU, so that results do not depend on the device."""
-        if self.crop_padding:
-            x = _random_crop(x, self.crop_padding, generator)
-        if self.flip:
-            flips = (torch.rand(len(x), generator=generator) < 0.5).to(x.device)
-            x = torch.where(flips.view(-1, 1, 1, 1), x.flip(3), x)
-        return self.normalize(x)
+    def draw(self, batch_sizes: Sequence[int], generator: torch.Generator) -> Tensor:
+        """Draw the row and column of each image's crop, and whether it is flipped: int64 [3, images].
+
+        The draws are made in main memory, batch after batch, so that they are the same for every device.
+        """
+        draws = torch.zeros(3, sum(batch_sizes), dtype=torch.long)
+        if self.augments:
+            for rows_and_columns, flips in zip(
+                draws[:2].split(batch_sizes, 1), draws[2].split(batch_sizes), strict=True
+            ):
+                if self.crop_padding:
+                    torch.randint(
+                        0, 2 * self.crop_padding + 1, (2, len(flips)), generator=generator, out=rows_and_columns
+                    )
+                if self.flip:
+                    flips.copy_(torch.rand(len(flips), generator=generator) < 0.5)
+        return draws
+
+    def augment(self, x: Tensor, draws: Tensor) -> Tensor:
+        """Crop and flip the images as drawn, and normalize them; `draws` is on their device."""
+        return self.normalize(_crop_and_flip(x, draws, self.crop_padding) if self.augments else x)
 
 
-def _random_crop(x: Tensor, padding: int, generator: torch.Generator) -> Tensor:
-    """Pad with zeros, then crop each image to its original size at a random offset."""
+def _crop_and_flip(x: Tensor, draws: Tensor, padding: int) -> Tensor:
+    """Pad with zeros, cut a window of the original size out of each image, and mirror it if it is to be flipped."""
     height, width = x.shape[2:]
-    windows = F.pad(x, (padding,) * 4).unfold(2, height, 1).unfold(3, width, 1)  # a view: [N, C, 2p+1, 2p+1, H, W]
-    rows, columns = torch.randint(0, 2 * padding + 1, (2, len(x)), generator=generator).to(x.device)
-    return windows[torch.arange(len(x), device=x.device), :, rows, columns]
+    padded = F.pad(x, (padding,) * 4)
+    rows, columns, flips = draws.unsqueeze(2)  # [N, 1] each
+    down, along = (torch.arange(size, device=x.device) for size in (height, width))
+    down = rows + down
+    along = columns + torch.where(flips.bool(), width - 1 - along, along)
+    pixels = (down.unsqueeze(2) * padded.shape[3] + along.unsqueeze(1)).flatten(1)  # [N, H x W]
+    return padded.flatten(2).gather(2, pixels.unsqueeze(1).expand(-1, x.shape[1], -1)).view_as(x)

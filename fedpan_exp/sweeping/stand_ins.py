@@ -10,7 +10,7 @@ SUBSTITUTES = {"femnist": "mnist", "svhn": "cifar10", "gtsrb": "cifar10", "cifar
 # A network of the same family that trains on two cores. The released code's initialisation is a plateau at this width,
 # and He's needs a bound and a smaller learning rate than the paper's 0.05.
 NARROW = {"model.width_factor": 0.25, "model.init": "he", "training.clip": 5, "training.lr": 0.01}
-# The paper's scene (K=100, R=0.1, E=5, alpha=0.1) is near chance after 40 rounds of such a network; this one passes 50%.
+# The paper's scene (K=100, R=0.1, E=5, alpha=0.1) is near chance after 40 rounds of such a network; this passes 50%.
 LEARNABLE = {
     **{"fl_scene.K": 20, "fl_scene.R": 0.25, "fl_scene.E": 2, "fl_scene.alpha": 0.5, "fl_scene.H": 40},
     "eval_every": 5,

@@ -27,6 +27,7 @@ from fedpan_exp.system.errors import UserError, first_line
 from fedpan_exp.system.signals import end_on_sigterm
 from fedpan_exp.tracking.lock import RunLocked
 from fedpan_exp.tracking.record import FINISHED
+from fedpan_exp.training import claim_gpu
 
 
 class JobResult(NamedTuple):
@@ -45,6 +46,8 @@ class JobTask:
     def __call__(self, cfg: DictConfig) -> JobResult:
         if self.stop_file and self.stop_file.exists():
             return JobResult(is_skipped=True)
+        if not self.is_local and cfg.fabric.accelerator != "cpu" and cfg.fabric.devices == 1:
+            claim_gpu()
         output: AbstractContextManager[None] = bars_only() if self.is_local else quietly()
         try:
             with output:

@@ -50,6 +50,7 @@ NEUTRAL_VALUES: dict[str, Any] = {
     "pan.n_fix": 0,
     "training.decay_to": "zero",
     "training.neuron_rates": "plain",
+    "fabric.tf32": False,
 }
 
 # Partition -> settings of the split that it does not use. Those of plugins may use all.

@@ -24,12 +24,14 @@ def distil(
     optimizer = torch.optim.Adam(net.parameters, lr, fused=True)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=len(batches))
     net.net.train()
+    trainer.scaling.reset()
     for batch in batches:
         x = trainer.transform.normalize(images[batch].to(fabric.device))
         loss = distillation_loss(net(x), targets[batch.to(targets.device)], temperature)
         fabric.backward(loss)
+        trainer.scaling.unscale(optimizer)
         nn.utils.clip_grad_norm_(net.parameters, clip)
-        optimizer.step()
+        trainer.scaling.step(optimizer)
         optimizer.zero_grad()
         schedule.step()
 

@@ -9,6 +9,7 @@ from lightning import Fabric
 from fedpan_exp.system.errors import ConfigError, first_line, require, require_choice
 
 SHORTEST_TIMEOUT_S = 5  # several signs of life, one per second
+PRECISIONS = ("32-true", "64-true", "bf16-mixed", "bf16-true", "16-mixed")
 
 
 @dataclass
@@ -17,16 +18,17 @@ class FabricSettings:
     devices: Any = 1  # a number, or a list that names the one to use: [1]
     precision: str = "32-true"
     timeout: float = 600.0  # seconds
+    tf32: bool = False  # 32-bit matrix products and convolutions on GPUs from Ampere on, with inputs of 19 bits
 
     def __post_init__(self) -> None:
-        # 16-mixed scales the loss, and with it the gradients that algorithms correct and clip.
-        require_choice("fabric.precision", self.precision, ("32-true", "64-true", "bf16-mixed", "bf16-true"))
-
+        require_choice("fabric.precision", self.precision, PRECISIONS)
         require(self.timeout >= SHORTEST_TIMEOUT_S, "fabric.timeout", f"at least {SHORTEST_TIMEOUT_S}", self.timeout)
 
     def make(self, gpu: int | None = None) -> Fabric:
         """A Fabric for this process alone; `gpu` is the one to use where several processes share the GPUs."""
         on_gpus = self.accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
+        can_scale = on_gpus or self.precision != "16-mixed"
+        require(can_scale, "fabric.precision", "bf16-mixed where there is no CUDA GPU", self.precision)
         devices = [gpu] if gpu is not None and on_gpus else self.devices
         try:
             fabric = Fabric(accelerator=self.accelerator, devices=devices, precision=self.precision)  # type: ignore[arg-type]
@@ -35,4 +37,6 @@ class FabricSettings:
                 f"fabric must be settings that lightning.Fabric accepts, got {self} ({first_line(error)})"
             ) from None
         require(fabric.world_size == 1, "fabric.devices", "one device", self.devices)
+        # By default torch uses TF32 in convolutions, but not in matrix products.
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = self.tf32
         return fabric

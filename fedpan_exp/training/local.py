@@ -15,6 +15,7 @@ from fedpan_exp.data import Batch, ImageTensors, ImageTransform
 from fedpan_exp.models import Network
 from fedpan_exp.training.fast_sgd import LocalSGD, clip_gradients, keep_freed_memory
 from fedpan_exp.training.flat import FlatNet
+from fedpan_exp.training.loss_scaling import LossScaling
 from fedpan_exp.training.module import Classifier, classification_loss
 
 # Most activation values of the widest layer in one evaluation batch: more do not fit into a CPU's cache.
@@ -55,15 +56,16 @@ class LocalTrainer:
     def __init__(self, fabric: Fabric, module: Classifier, transform: ImageTransform):
         self.fabric, self.settings, self.transform = fabric, module.settings, transform
         converts = type(fabric.strategy.precision) is not Precision  # to another precision, in Fabric's wrapper
+        self.scaling = LossScaling(fabric.strategy.precision)
         self._module = fabric.setup_module(module)
         # In full precision Fabric's wrapper has nothing to convert, and takes 50 µs per call.
         self.net = FlatNet(module.net, self._forward(module.net, converts))
         self._shape_gradients, self._shapes_gradients = module.shape_gradients, module.shapes_gradients
         self._sum_dtype = torch.promote_types(torch.float32, self.net.weights.dtype)
         self._widest_activation: int | None = None
-        self._optimizer: LocalSGD | PlainSGD = PlainSGD(module)
+        self._optimizer: LocalSGD | PlainSGD = PlainSGD(module, self.scaling)
         self._clip_gradient_norm = module.clip_gradient_norm
-        if self.settings.fast:
+        if self.settings.fast and not self.scaling.is_active:
             self._optimizer = LocalSGD(self.net.parameters, self.settings.momentum)
             self._clip_gradient_norm = lambda: clip_gradients(self.net.gradients(), self.settings.clip)
             keep_freed_memory()
@@ -107,6 +109,8 @@ class LocalTrainer:
                 lr = self.settings.lr_at(steps, round_idx)
                 value = loss(x, y)
                 self.fabric.backward(value)
+                if isinstance(self._optimizer, PlainSGD):
+                    self._optimizer.unscale_gradients()
                 if self._shapes_gradients:
                     self._shape_gradients()
                 if adjust_gradient is not None:
@@ -172,18 +176,25 @@ class LocalTrainer:
 class PlainSGD:
     """The LightningModule's own optimizer, created anew for every client: what LocalSGD replaces."""
 
-    def __init__(self, module: Classifier):
-        self._module, self._optimizer = module, module.make_optimizer()
+    def __init__(self, module: Classifier, scaling: LossScaling):
+        self._module, self._scaling, self._optimizer = module, scaling, module.make_optimizer()
 
     @contextmanager
     def reset(self, weight_decay: float) -> Iterator[None]:
         self._optimizer = self._module.make_optimizer(weight_decay)
+        self._scaling.reset()
+        if self._scaling.is_active and self._module.settings.momentum:
+            for parameter in self._module.parameters():  # otherwise torch leaves it unset if the first step is skipped
+                self._optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
         yield
+
+    def unscale_gradients(self) -> None:
+        self._scaling.unscale(self._optimizer)
 
     def step(self, lr: float) -> None:
         for group in self._optimizer.param_groups:
             group["lr"] = lr
-        self._optimizer.step()
+        self._scaling.step(self._optimizer)
         self._optimizer.zero_grad()
 
     def momenta(self) -> list[Tensor]:

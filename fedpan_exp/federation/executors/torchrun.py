@@ -1,9 +1,11 @@
 """Processes that torchrun has started, on one machine or several: all of them are one run.
 
 Only rank 0 prints and writes. The others load the same configuration and become workers when the round loop starts.
+There may be more processes than GPUs: those of a machine take turns.
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -16,9 +18,15 @@ from fedpan_exp.algorithms import ServerState
 from fedpan_exp.federation.executors.heartbeats import StoreHeartbeats
 from fedpan_exp.federation.executors.parallel import Command, ParallelExecutor, R
 from fedpan_exp.federation.executors.process_group import ProcessGroup, WorkerExit
+from fedpan_exp.training import gpu_of, processes_that_fit
 
 # For one exchange, and until the slowest process has loaded its data. Later processes meet before they exchange.
 EXCHANGE_TIMEOUT = timedelta(minutes=10)
+
+
+def command(processes: int) -> list[str]:
+    """What starts several processes on this machine; a module and its arguments follow."""
+    return [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
 
 
 def is_launched() -> bool:
@@ -34,8 +42,24 @@ def size() -> int:
 
 
 def local_gpu() -> int | None:
-    """The GPU that this process uses: one per process of a machine. None where torchrun has not started it."""
-    return int(os.environ["LOCAL_RANK"]) if is_launched() else None
+    """The GPU that this process uses. None where torchrun has not started it, or without GPUs."""
+    return gpu_of(int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()) if is_launched() else None
+
+
+def advice(device: torch.device, clients: int) -> str | None:
+    """What to start instead of one process on a GPU, by the memory that it has needed so far. None: nothing.
+
+    A process cannot be forked once it uses CUDA, so a run cannot take further processes by itself.
+    """
+    if is_launched() or device.type != "cuda":
+        return None
+    free_bytes, _ = torch.cuda.mem_get_info(device)
+    per_gpu = processes_that_fit(torch.cuda.max_memory_reserved(device), free_bytes, clients, os.cpu_count() or 1)
+    processes = min(clients, per_gpu * torch.cuda.device_count())
+    if processes == 1:
+        return None
+    start = f"torchrun --standalone --nproc-per-node={processes} -m fedpan_exp ..."
+    return f"{processes} processes would fit into the GPU's memory; to resume this run with them: {start}"
 
 
 @cache
@@ -53,13 +77,27 @@ def heartbeats() -> StoreHeartbeats:
 
 def connect() -> None:
     """Join the group at the start of the program, so that workers notice when rank 0 ends, for whatever reason."""
-    if torch.cuda.is_available():
-        torch.cuda.set_device(local_gpu())
+    if (gpu := local_gpu()) is not None:
+        torch.cuda.set_device(gpu)
     heartbeats()
-    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"  # states are sent from main memory
     torch.distributed.init_process_group(
-        backend, store=store(), rank=rank(), world_size=size(), timeout=EXCHANGE_TIMEOUT
+        backend(_each_rank_has_own_gpu()), store=store(), rank=rank(), world_size=size(), timeout=EXCHANGE_TIMEOUT
     )
+
+
+def _each_rank_has_own_gpu() -> bool:
+    """Whether it is so on all machines: every rank says it in torchrun's store, and waits for the others."""
+    has_own = int(os.environ["LOCAL_WORLD_SIZE"]) <= torch.cuda.device_count()
+    store().set(f"own_gpu/{rank()}", str(has_own))
+    return all(store().get(f"own_gpu/{other}") == b"True" for other in range(size()))
+
+
+def backend(each_has_own_gpu: bool) -> str:
+    """How ranks communicate: NCCL does not let two of them share a GPU, gloo does.
+
+    Vectors in main memory, such as the clients' states, are sent by gloo in any case.
+    """
+    return "cpu:gloo,cuda:nccl" if each_has_own_gpu else "gloo"
 
 
 class TorchrunExecutor(ParallelExecutor):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from fedpan_exp.algorithms import ServerState
 from fedpan_exp.config import Experiment
-from fedpan_exp.federation import KEPT, Checkpoints, ClientStates, count_ranks, federate, make_executor
+from fedpan_exp.federation import KEPT, Checkpoints, ClientStates, count_ranks, federate, make_executor, torchrun
 from fedpan_exp.probes import PROBES, make_probes, measure
 from fedpan_exp.studies.shared.setup import FederatedSetup, accuracies, make_task, set_up, write_partition, write_users
 from fedpan_exp.studies.study import Study
@@ -57,6 +57,7 @@ def run_federated(experiment: Experiment, setup: FederatedSetup, record: Record,
         server = resume.server
         print_status("resume", f"after round {rounds}, from its checkpoint")
 
+    first_round = rounds + 1
     ranks = count_ranks(experiment.ranks, task.cohort_size, trainer.fabric.device)
     if ranks > 1:
         print_status("ranks", f"{ranks} processes with one thread each train the clients of a round")
@@ -82,6 +83,8 @@ def run_federated(experiment: Experiment, setup: FederatedSetup, record: Record,
                     checkpoints.save(rounds, server, states, record.metrics_bytes)
                 if is_kept:
                     checkpoints.keep(rounds, record.folder / KEPT)
+                if rounds == first_round and (advice := torchrun.advice(trainer.fabric.device, task.cohort_size)):
+                    print_status("ranks", advice)
                 progress.describe(f"round {rounds}/{scene.H}  {describe(records)}")
         except BaseException as error:
             if isinstance(error, Interrupted) and error.cleanly and rounds:

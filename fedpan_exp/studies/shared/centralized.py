@@ -84,6 +84,9 @@ class CentralizedSetup:
 
 
 def set_up_centralized(experiment: Experiment, parts: int = 1) -> CentralizedSetup:
+    # lightning.Trainer would decay and clip gradients that are still scaled.
+    precision = experiment.fabric.precision
+    require(precision != "16-mixed", "fabric.precision", "another one in centralized training", precision)
     net = experiment.network()
     describe_network(experiment, net)
     data = load(experiment)
