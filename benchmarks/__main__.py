@@ -8,11 +8,11 @@ import sys
 import torch
 
 from benchmarks.decoding import PNGS, first_and_second_start
-from benchmarks.many_clients import round_time_ratio
+from benchmarks.many_clients import scaling
 from benchmarks.mask_cost import mask_cost
 from benchmarks.parallel_jobs import PARALLEL, SEQUENTIAL, sweep
 from benchmarks.probing_cost import probing_cost
-from benchmarks.processes import peak_memory, peak_memory_over_ranks, start_up
+from benchmarks.processes import peak_memory, peak_memory_over_ranks
 from benchmarks.ranks import over_ranks
 from benchmarks.rounds import against_floor
 from benchmarks.startup import REFUSALS, seconds_to_end, seconds_to_first_round
@@ -56,10 +56,14 @@ def ranks() -> None:
 
 
 def many_clients() -> None:
-    overrides = ("fl_scene.K=10000", "fl_scene.R=0.001", "model.width=64", "ranks=1")
-    console.print("\n[bold]K=10,000[/bold], 10 clients per round, MLP 64 on MNIST")
-    console.print(f"  start-up to the first round {start_up(*overrides):.1f} s")
-    console.print(f"  a round takes {round_time_ratio():.2f} times one with K=100 and clients of the same size")
+    console.print(
+        "\n[bold]Many clients[/bold]: 10 per round of K virtual ones with 50 CIFAR-10 images each, MLP 64, E=5"
+    )
+    console.print(f"  {'':<20}{'first round':>16}{'peak memory':>14}{'a round':>12}{'to K=100':>10}")
+    for row in scaling():
+        name = f"K={row.clients:,}"
+        start = f"{row.first_round_s:14.1f} s{row.peak_mb:11.0f} MB"
+        console.print(f"  {name:<20}{start}{row.round_s * 1000:9.1f} ms{row.ratio:10.3f}")
 
 
 def memory() -> None:

@@ -80,7 +80,8 @@ def federate(*settings: str, verbose: bool = False) -> Generator[Round]:
         task = make_task(chosen, set_up(chosen))
     ranks = count_ranks(chosen.ranks, task.cohort_size, task.trainer.fabric.device)
     states, fork = ClientStates(), chosen.forked()
-    yield from run_rounds(task, make_executor(task, ranks, states), fork.start(task, states) if fork else None)
+    executor = make_executor(task, ranks, states, timeout=chosen.fabric.timeout)
+    yield from run_rounds(task, executor, fork.start(task, states) if fork else None)
 
 
 def run(*settings: str, verbose: bool = False) -> Result:

@@ -76,12 +76,13 @@ def run_rounds(
     scene: Scene,
     ranks: int = 1,
     states: ClientStates | None = None,
+    timeout: float = 600,
     **changes: Any,
 ) -> Generator[Round]:
     """Run a federated task; `changes` are further fields of FederatedTask."""
     defaults = {"seed": 0, "unlabelled": random_images(20, clients.images.x.shape[1:], seed=9).x}
     task = FederatedTask(algorithm, trainer, clients, scene, **{**defaults, **changes})
-    return federate(task, make_executor(task, ranks, states))
+    return federate(task, make_executor(task, ranks, states, timeout=timeout))
 
 
 def make_algorithm(name: str, **settings: Any) -> FedAvg:

@@ -1,12 +1,16 @@
 """Partitions: every sample once, no empty client, a function of the arguments alone."""
 
+import math
+import time
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedpan_exp.data import PartitionConfig, split
+from fedpan_exp.data import VIRTUAL, PartitionConfig, Split, split
 from fedpan_exp.data.partition import PARTITIONERS
+from fedpan_exp.federation import Scene
 from fedpan_exp.system.errors import ConfigError
 
 LABELS = torch.arange(50_000) % 10  # CIFAR-10's class counts
@@ -110,3 +114,53 @@ def test_small_clients_are_topped_up_or_dropped():
 def test_too_many_clients_for_the_samples():
     with pytest.raises(ConfigError, match=r"fl_scene.K must be at most 10,000 \(50,000 samples"):
         split(LABELS, PartitionConfig("iid", 10_001), 0)
+
+
+def virtual(K: int, alpha: float = 0.1, samples: int = 50, seed: int = 0) -> Split:
+    return split(LABELS, PartitionConfig(VIRTUAL, K, alpha, samples=samples), seed)
+
+
+def test_virtual_clients_draw_their_samples_when_they_are_asked_for():
+    started = time.process_time()
+    many = virtual(10**9)
+    parts = [many.parts[k] for k in (0, 7, 999_999_999)]
+    assert time.process_time() - started < 5
+    assert [len(part) for part in parts] == [50, 50, 50]
+    assert len(many.parts) == 10**9
+    assert not torch.equal(parts[0], parts[1])
+    with pytest.raises(IndexError):
+        many.parts[10**9]
+
+
+def test_a_virtual_client_does_not_depend_on_the_number_of_clients_but_on_the_seed():
+    assert torch.equal(virtual(10).parts[7], virtual(10**6).parts[7])
+    assert not torch.equal(virtual(10).parts[7], virtual(10, seed=1).parts[7])
+
+
+def test_labels_of_virtual_clients_are_dirichlet_distributed():
+    """With a small alpha one label each, with a large one all of them equally often; images of a label are uniform."""
+    one_label = torch.stack([LABELS[part].bincount(minlength=10) for part in virtual(200, 1e-6).parts])
+    assert (one_label.max(1).values == 50).all()
+    assert set(one_label.argmax(1).tolist()) == set(range(10))
+    even = torch.cat(list(virtual(100, 1e6, samples=1000).parts))
+    assert even.unique().numel() == pytest.approx(50_000 * (1 - math.exp(-2)), rel=0.01)  # 100,000 draws
+    assert LABELS[even].bincount().tolist() == pytest.approx([10_000] * 10, rel=0.05)
+
+
+def test_a_round_of_a_million_clients(command):
+    """Start-up and memory are measured by `make bench ARGS=many_clients`."""
+    overrides = ("dataset=digits", "fl_scene=million", "model.width=16", "fl_scene.H=2", "fl_scene.local_test=0.2")
+    result = command(*overrides, "ranks=2")
+    assert result.code == 0, result.err
+    assert "1,000,000 with 50 to 50 samples, dirichlet_virtual; 10 per round" in result.out
+    (run,) = result.runs
+    assert (run / "partition.csv").read_text().count("\n") == 1 + 1000
+
+
+@pytest.mark.parametrize("size", [10, 400_000, 999_999])
+def test_cohorts_of_a_million_clients_are_distinct(size):
+    scene = Scene(K=10**6, R=size / 10**6, partition=VIRTUAL)
+    cohort = scene.sample_cohort(10**6, 1, seed=0)
+    assert len(set(cohort)) == len(cohort) == size
+    assert 0 <= min(cohort) < max(cohort) < 10**6
+    assert cohort == scene.sample_cohort(10**6, 1, seed=0) != scene.sample_cohort(10**6, 2, seed=0)

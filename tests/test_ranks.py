@@ -1,8 +1,7 @@
-"""Clients over several processes: the same numbers on any number of ranks, and a clean exit if one of them dies."""
+"""Clients over several processes: the same numbers on any number of ranks, also if some of them die or hang."""
 
 import gc
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -20,7 +19,18 @@ from safetensors.torch import load_file
 from conftest import clients_of, experiment, make_algorithm, random_images, run_rounds, trainer_of
 from fedpan_exp.algorithms import ALGORITHMS, ClientContext, CohortUpdate, FedAvg, ServerState
 from fedpan_exp.data import ImageTensors
-from fedpan_exp.federation import ClientStates, Round, Scene, WorkerDied, count_ranks
+from fedpan_exp.federation import (
+    ClientStates,
+    FederatedTask,
+    Round,
+    Scene,
+    WorkerDied,
+    count_ranks,
+    federate,
+    make_executor,
+)
+from fedpan_exp.federation.client import train_client
+from fedpan_exp.federation.executors import executor
 from fedpan_exp.federation.executors.balance import balance
 from fedpan_exp.models import Pan
 from fedpan_exp.models.resnet import ResNet
@@ -56,13 +66,15 @@ def test_auto_uses_at_most_torchs_threads_and_one_rank_per_client(monkeypatch):
             experiment(f"ranks={wrong}")
 
 
-def rounds(ranks: int, algorithm: FedAvg, states: ClientStates | None = None, H: int = 5, **scene) -> Iterator[Round]:
+def rounds(
+    ranks: int, algorithm: FedAvg, states: ClientStates | None = None, H: int = 5, timeout: float = 600, **scene
+) -> Iterator[Round]:
     """Rounds with BatchNorm, clients of different sizes, and held-out samples."""
     trainer = trainer_of(ResNet(1, 4, 1, 3, "bn", Pan("mul", A=0.2)), Training(lr=0.02, warmup="none"))
     clients = clients_of(random_images(96, shape=(1, 8, 8)), [20, 6, 12, 8, 30, 20], local_test=0.2)
     setting = Scene(K=6, R=0.67, E=1, H=H, B=8, local_test=0.2, averaging="by_samples", **scene)
     test = random_images(31, shape=(1, 8, 8), seed=1)
-    return run_rounds(algorithm, trainer, clients, setting, ranks, states, test=test)
+    return run_rounds(algorithm, trainer, clients, setting, ranks, states, timeout, test=test)
 
 
 def run_all(*args, **kwargs) -> tuple[list[dict[str, float]], ServerState]:
@@ -83,13 +95,21 @@ def test_one_two_and_three_ranks_give_the_same_numbers(name):
     expected, server = run_all(1, make_algorithm(name))
     for ranks in (2, 3):
         records, parallel = run_all(ranks, make_algorithm(name))
-        assert torch.equal(parallel.weights, server.weights)
-        assert torch.equal(parallel.buffers, server.buffers)
+        assert_equal(server, parallel)
         for one, other in zip(expected, records, strict=True):
             exact = ("clients", "steps", "acc", "train/samples", "comm/up_bytes", "comm/down_bytes")
             assert [other[key] for key in exact] == [one[key] for key in exact]
             for key in one.keys() - set(exact):
                 assert other[key] == pytest.approx(one[key], rel=1e-4), key
+
+
+def assert_equal(one: ServerState, other: ServerState) -> None:
+    """Equal to the last bit, with what the algorithm keeps on the server."""
+    assert torch.equal(other.weights, one.weights)
+    assert torch.equal(other.buffers, one.buffers)
+    assert other.state.keys() == one.state.keys()
+    for name, vector in one.state.items():
+        assert vector is None or torch.equal(other.state[name], vector)
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
@@ -230,19 +250,94 @@ def has_two_rounds(folder: Path) -> bool:
     return any(len(read_lines(file)) >= 2 for file in folder.glob("runs/*/metrics.jsonl"))
 
 
-def test_a_worker_that_dies_during_evaluation_does_not_cost_the_round(monkeypatch):
+def fail_in_workers(monkeypatch, folder: Path, number: signal.Signals, times: int, clients: int = 0) -> None:
+    """Workers get a signal after their first clients have been trained, `times` in all."""
+
+    def train_then_fail(*args, **kwargs):
+        trained = train_client(*args, **kwargs)
+        finished = folder / f"{os.getpid()}"
+        if os.getpid() != rank_0:
+            done = int(finished.read_text()) if finished.exists() else 0
+            finished.write_text(str(done + 1))
+            if done == clients and len(list(folder.glob("*.failed"))) < times:
+                (folder / f"{os.getpid()}.failed").touch()
+                os.kill(os.getpid(), number)
+        return trained
+
+    rank_0 = os.getpid()
+    monkeypatch.setattr(executor, "train_client", train_then_fail)
+
+
+@pytest.mark.parametrize("name", sorted(ALGORITHMS.keys() - {"fedma"}))
+def test_a_worker_that_is_killed_is_replaced_and_the_round_repeated_to_the_same_bits(
+    monkeypatch, tmp_path, capfd, name
+):
+    on_disk = name in ("moon", "feddyn")
+    expected, straight = run_all(2, make_algorithm(name), ClientStates(tmp_path / "straight", on_disk))
+    fail_in_workers(monkeypatch, tmp_path, signal.SIGKILL, times=2, clients=1)
+    states = ClientStates(tmp_path / "killed", on_disk)
+    before = children()
+    records, killed = run_all(2, make_algorithm(name), states)
+    assert len(list(tmp_path.glob("*.failed"))) == 2
+    assert records == expected
+    assert_equal(straight, killed)
+    assert children() == before
+    line = "ranks     rank 1 was killed by SIGKILL; it is replaced, and what was under way starts again"
+    assert capfd.readouterr().out.count(line) == 2
+
+
+def test_progress_counts_repeated_clients_once(monkeypatch, tmp_path):
+    done = []
+    fail_in_workers(monkeypatch, tmp_path, signal.SIGKILL, times=1)
+    trainer = trainer_of(ResNet(1, 4, 1, 3, "bn", Pan("off")), Training(lr=0.02, warmup="none"))
+    clients = clients_of(random_images(40, shape=(1, 8, 8)), [10, 10, 10, 10])
+    task = FederatedTask(FedAvg(), trainer, clients, Scene(K=4, R=1, E=1, H=3, B=8), seed=0)
+    list(federate(task, make_executor(task, 2, on_clients_done=done.append)))
+    assert list(tmp_path.glob("*.failed"))
+    assert sum(done) == 3 * 4
+
+
+def test_after_three_deaths_in_one_round_the_run_ends(monkeypatch, tmp_path):
+    fail_in_workers(monkeypatch, tmp_path, signal.SIGKILL, times=3)
+    states = ClientStates()
+    with pytest.raises(WorkerDied, match=r"rank 1 was killed by SIGKILL \(the third worker in a row\)"):
+        list(rounds(2, ALGORITHMS["scaffold"](), states))
+    assert not states.clients()
+    assert not torch.distributed.is_initialized()
+
+
+def test_a_worker_that_hangs_is_replaced_after_the_timeout(monkeypatch, tmp_path, capfd):
+    expected, straight = run_all(2, ALGORITHMS["scaffold"]())
+    fail_in_workers(monkeypatch, tmp_path, signal.SIGSTOP, times=1)
+    started = time.monotonic()
+    records, stopped = run_all(2, ALGORITHMS["scaffold"](), timeout=1)
+    assert time.monotonic() - started < 20
+    assert records == expected
+    assert_equal(straight, stopped)
+    assert "rank 1 made no progress for 1 s; it is replaced" in capfd.readouterr().out
+
+
+def test_a_client_that_takes_longer_than_the_timeout_is_not_dead(capfd):
+    class Slow(FedAvg):
+        def loss(self, net: FlatNet, x: torch.Tensor, y: torch.Tensor, client: ClientContext) -> torch.Tensor:
+            time.sleep(0.25 if os.getpid() != rank_0 else 0)
+            return super().loss(net, x, y, client)
+
+    rank_0 = os.getpid()
+    list(rounds(2, Slow(), H=1, timeout=0.75))
+    assert "made no progress" not in capfd.readouterr().out
+
+
+def test_workers_that_die_during_evaluation_do_not_cost_the_round(monkeypatch):
     def evaluate_or_die(trainer: LocalTrainer, images: ImageTensors) -> EvalResult:
         if os.getpid() != rank_0 and len(images) > 10:  # a part of the test set, not a client's held-out samples
             os._exit(3)
         return evaluate(trainer, images)
 
     rank_0, evaluate = os.getpid(), LocalTrainer.evaluate
-    (expected,) = islice(rounds(1, FedAvg()), 1)
+    expected = [round_.test().accuracy for round_ in islice(rounds(1, FedAvg()), 2)]
     monkeypatch.setattr(LocalTrainer, "evaluate", evaluate_or_die)
-    run = rounds(2, FedAvg())
-    assert next(run).test().accuracy == expected.test().accuracy
-    with pytest.raises(WorkerDied, match="rank 1 ended by itself"):
-        next(run)
+    assert [round_.test().accuracy for round_ in islice(rounds(2, FedAvg()), 2)] == expected
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -265,41 +360,63 @@ def test_a_signal_stops_all_ranks_and_another_number_of_ranks_resumes(tmp_path, 
     ended(process)
 
 
-def kill_worker_and_resume(folder: Path, overrides: tuple[str, ...], resume_ranks: str) -> None:
-    process = child(folder, *overrides, "ranks=3")
-    wait_for(lambda: has_two_rounds(folder))
+def test_a_run_survives_its_workers(tmp_path):
+    overrides = (*LONG, "fl_scene.H=25")
+    process = child(tmp_path / "killed", *overrides, "ranks=3")
+    wait_for(lambda: has_two_rounds(tmp_path / "killed"))
     first, second = workers_of(process)
     os.kill(second, signal.SIGKILL)
-    killed = time.monotonic()
-    assert ended(process) == 1
-    assert time.monotonic() - killed < 30
-    status = read_json(run_folder(folder) / "status.json")
-    assert (status["status"], status["reason"]) == ("interrupted", "rank 2 was killed by SIGKILL")
-    output = (folder / "output").read_text()
-    line = r"fedpan_exp: rank 2 was killed by SIGKILL( after round \d+)?; run the same command to resume: "
-    assert len(re.findall(line, output)) == 1
-    assert "Traceback" not in output
+    assert ended(process) == 0
+    output = (tmp_path / "killed/output").read_text()
+    assert output.count("rank 2 was killed by SIGKILL; it is replaced") == 1
     assert not Path(f"/proc/{first}").exists()
-    assert ended(child(folder, *overrides, resume_ranks)) == 0
-
-
-def test_after_a_worker_was_killed_the_run_resumes_with_another_number_of_ranks(tmp_path):
-    overrides = (*LONG, "fl_scene.H=25")
-    kill_worker_and_resume(tmp_path / "killed", overrides, "ranks=2")
     assert ended(child(tmp_path / "straight", *overrides, "ranks=1")) == 0
     assert_same_outcome(tmp_path / "straight", tmp_path / "killed")
 
 
-def test_a_killed_worker_interrupts_only_one_job_of_a_sweep(tmp_path):
-    args = ("-m", *LONG, "fl_scene.H=25", "seed=0,1", "ranks=2")
-    process = child(tmp_path, *args)
-    wait_for(lambda: has_two_rounds(tmp_path))
-    os.kill(workers_of(process)[0], signal.SIGKILL)
-    assert ended(process) == 1
+def die_after_round_3() -> None:
+    """From the fourth round on, workers die when they have trained a client."""
+
+    def train_or_die(*args, **kwargs):
+        if os.getpid() != rank_0 and args[4] > 3:  # the round
+            os.kill(os.getpid(), signal.SIGKILL)
+        return train_client(*args, **kwargs)
+
+    rank_0 = os.getpid()
+    executor.train_client = train_or_die
+
+
+def test_a_run_whose_workers_die_again_and_again_is_interrupted_and_resumes(tmp_path):
+    overrides = (*LONG, "fl_scene.H=8")
+    assert ended(child(tmp_path / "killed", *overrides, "ranks=2", prepare=die_after_round_3)) == 1
+    status = read_json(run_folder(tmp_path / "killed") / "status.json")
+    reason = "rank 1 was killed by SIGKILL (the third worker in a row)"
+    assert (status["status"], status["reason"]) == ("interrupted", reason)
+    output = (tmp_path / "killed/output").read_text()
+    assert output.count(f"fedpan_exp: {reason} after round 3; run the same command to resume: ") == 1
+    assert "Traceback" not in output
+    assert ended(child(tmp_path / "killed", *overrides, "ranks=3")) == 0
+    assert ended(child(tmp_path / "straight", *overrides, "ranks=1")) == 0
+    assert_same_outcome(tmp_path / "straight", tmp_path / "killed")
+
+
+def test_dying_workers_interrupt_only_one_job_of_a_sweep(tmp_path):
+    args = ("-m", *LONG, "fl_scene.H=4,3", "ranks=2")
+    assert ended(child(tmp_path, *args, prepare=die_after_round_3)) == 1
     output = (tmp_path / "output").read_text()
-    assert re.search(r"rank 1 was killed by SIGKILL( after round \d+)?; run the same command to resume it", output)
+    assert "(the third worker in a row) after round 3; run the same command to resume it" in output
     assert "sweep  1 interrupted, 1 done, in runs" in output
-    assert ended(child(tmp_path, *args)) == 0
+
+
+def test_a_stopped_worker_is_killed_with_rank_0(tmp_path):
+    """It would keep the run locked."""
+    process = child(tmp_path, *LONG, "ranks=2")
+    wait_for(lambda: has_two_rounds(tmp_path))
+    (worker,) = workers_of(process)
+    os.kill(worker, signal.SIGSTOP)
+    os.kill(process, signal.SIGKILL)
+    ended(process)
+    wait_for(lambda: not is_alive(worker), seconds=30)
 
 
 def test_workers_do_not_outlive_a_killed_rank_0(tmp_path):
@@ -319,11 +436,14 @@ def is_alive(process: int) -> bool:
         return False
 
 
-def torchrun(folder: Path, *overrides: str, node: int = 0, nodes: int = 1, ranks: int = 2, port: int = 0):
+def torchrun(
+    folder: Path, *overrides: str, node: int = 0, nodes: int = 1, ranks: int = 2, port: int = 0, restarts: int = 0
+):
     folder.mkdir(exist_ok=True)
     rendezvous = ("--standalone",) if nodes == 1 else (f"--node-rank={node}", "--master-addr=127.0.0.1")
     ports = () if nodes == 1 else (f"--master-port={port}",)
-    command = (f"--nnodes={nodes}", f"--nproc-per-node={ranks}", *rendezvous, *ports, "-m", "fedpan_exp", *overrides)
+    size = (f"--nnodes={nodes}", f"--nproc-per-node={ranks}", f"--max-restarts={restarts}")
+    command = (*size, *rendezvous, *ports, "-m", "fedpan_exp", *overrides)
     root = str(Path(__file__).parents[1])
     return subprocess.Popen(
         [sys.executable, "-m", "torch.distributed.run", *command],
@@ -369,3 +489,17 @@ def test_torchrun_resumes_runs_skips_finished_ones_and_rejects_sweeps(tmp_path):
     sweep = torchrun(tmp_path, "-m", *SMALL, "seed=0,1")
     assert "torchrun must start a single run" in sweep.communicate(timeout=300)[0]
     assert sweep.returncode == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", [0, 1])
+def test_torchrun_restarts_and_resumes_a_run_by_itself(tmp_path, victim):
+    overrides = (*LONG, "fl_scene.H=150", "checkpoint.every=1", "fabric.timeout=5")
+    launcher = torchrun(tmp_path / "killed", *overrides, restarts=1)
+    wait_for(lambda: has_two_rounds(tmp_path / "killed"))
+    os.kill(workers_of(launcher.pid)[victim], signal.SIGKILL)
+    output = launcher.communicate(timeout=300)[0]
+    assert launcher.returncode == 0, output
+    assert "resume    after round" in output
+    assert ended(child(tmp_path / "straight", *overrides, "ranks=1")) == 0
+    assert_same_outcome(tmp_path / "straight", tmp_path / "killed")

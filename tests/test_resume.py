@@ -6,7 +6,9 @@ import random
 import re
 import resource
 import signal
+import subprocess
 import time
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -130,24 +132,82 @@ def limit_files(megabytes: float) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))  # writing fails in the system call, as on a full disk
 
 
-def test_a_full_disk_costs_checkpoints_but_not_the_run(tmp_path):
-    """The weights (0.3 MB) do not fit, the records do: the run continues until it must write its weights."""
+def test_a_run_that_cannot_write_its_first_checkpoint_ends(tmp_path):
+    """The weights (0.3 MB) do not fit, the records do: better to end now than to lose all rounds at the end."""
     overrides = (*SMALL, "model.width=256", "checkpoint.every=4")
     assert ended(child(tmp_path / "full", *overrides, prepare=lambda: limit_files(0.1))) == 1
     output = (tmp_path / "full/output").read_text()
-    assert "the checkpoint of round 4 could not be written" in output
-    assert "the run has no checkpoint yet" in output
-    assert "round 12/12" in output
-    assert "weights.safetensors cannot be written" in output
-    assert "fix that, then run the same command, which resumes after the last checkpoint" in output
-    assert output.count("could not be written") == 3  # one warning per checkpoint, not per round
+    (line,) = [line for line in output.splitlines() if "cannot be written" in line]
+    assert line.startswith("fedpan_exp: the checkpoint of round 4 cannot be written (")
+    assert line.endswith("; the run has none yet; fix that, then run the same command to resume")
     assert "Traceback" not in output
     folder = run_folder(tmp_path / "full")
     assert read_json(folder / "status.json")["status"] == "failed"
-    assert not list(folder.rglob(".*.safetensors"))  # nothing half-written
+    assert len(read_lines(folder / "metrics.jsonl")) == 4
+    assert not list(folder.rglob("*.safetensors"))  # nothing half-written
     assert ended(child(tmp_path / "full", *overrides)) == 0
     assert ended(child(tmp_path / "straight", *overrides)) == 0
     assert outcome(tmp_path / "full") == outcome(tmp_path / "straight")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 1.5 MB; needs the right to mount."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1500k", "tmpfs", disk], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("mounting a small disk is not permitted here")
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+def leave_room(disk: Path, size: int) -> Path:
+    """Fill the disk up to `size` bytes, with a file that can be deleted."""
+    filler, stat = disk / "filler", os.statvfs(disk)
+    filler.write_bytes(bytes(stat.f_bavail * stat.f_frsize - size))
+    return filler
+
+
+@pytest.mark.parametrize(
+    ("room", "overrides", "rounds"),
+    [
+        (0, (), None),  # nothing can be written
+        (9_000, (), None),  # not even the settings
+        (100_000, (), 0),  # no checkpoint
+        (100_000, ("fl_scene.client_memory=disk",), 0),  # not the first round's client states
+        (350_000, (), 1),  # one checkpoint, not two
+        (350_000, ("logger=csv", "ranks=2"), 1),
+        (350_000, ("fl_scene.client_memory=disk", "ranks=2"), 1),
+        (40_000, ("checkpoint.every=0", "checkpoint.keep=[]", "fl_scene.H=200"), 0),  # no further record
+    ],
+    ids=str,
+)
+def test_a_run_on_a_full_disk_ends_in_one_line_and_resumes_when_there_is_room(
+    tmp_path, small_disk, room, overrides, rounds
+):
+    overrides = (*SMALL, "algorithm=scaffold", "checkpoint.every=3", "ranks=1", "logger=none", *overrides)
+    assert ended(child(tmp_path / "straight", *overrides)) == 0
+    filler = leave_room(small_disk, room)
+    folder = tmp_path / "run"
+    process = child(folder, *overrides, f"runs={small_disk / 'runs'}")
+    assert ended(process) == 1
+    lines = (folder / "output").read_text().splitlines()
+    (line,) = [line for line in lines if "fedpan_exp: " in line]
+    assert re.search(r"cannot be written \(|must be a folder that can be written", line)
+    assert "No space left on device" in line
+    written = [file.read_text() for file in small_disk.glob("runs/*/metrics.jsonl")]
+    records = [json.loads(line) for text in written for line in text.splitlines()]
+    assert [record["round"] for record in records] == list(range(1, len(records) + 1))  # whole lines
+    filler.unlink()
+    assert ended(child(folder, *overrides, f"runs={small_disk / 'runs'}")) == 0
+    output = (folder / "output").read_text()
+    assert "ignoring the checkpoint" not in output
+    if rounds is not None:
+        assert ("resume    after round" in output) == bool(rounds)
+    assert outcome(small_disk) == outcome(tmp_path / "straight")
 
 
 def test_a_full_disk_with_client_states_on_it(tmp_path):

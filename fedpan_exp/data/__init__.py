@@ -4,7 +4,7 @@ from fedpan_exp.data.clients import Batch, Clients
 from fedpan_exp.data.dataset import DATASETS, DatasetSettings, load_dataset
 from fedpan_exp.data.images import DatasetSplits, ImageTensors
 from fedpan_exp.data.own import OWN_DATA, OwnData
-from fedpan_exp.data.partition import PartitionConfig, Split, kinds, split
+from fedpan_exp.data.partition import VIRTUAL, PartitionConfig, Split, VirtualParts, kinds, split
 from fedpan_exp.data.reserve import withhold
 from fedpan_exp.data.split_file import FORMATS, file_hash, read_split, write_split
 from fedpan_exp.data.transforms import ImageTransform
@@ -13,6 +13,7 @@ __all__ = [
     "DATASETS",
     "FORMATS",
     "OWN_DATA",
+    "VIRTUAL",
     "Batch",
     "Clients",
     "DatasetSettings",
@@ -22,6 +23,7 @@ __all__ = [
     "OwnData",
     "PartitionConfig",
     "Split",
+    "VirtualParts",
     "file_hash",
     "kinds",
     "load_dataset",

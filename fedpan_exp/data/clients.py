@@ -8,10 +8,28 @@ import torch
 from torch import Tensor
 
 from fedpan_exp.data.images import ImageTensors
+from fedpan_exp.data.partition import sizes
 from fedpan_exp.data.transforms import ImageTransform
 from fedpan_exp.system.rng import rng
 
 Batch = tuple[Tensor, Tensor]
+
+
+class LocalParts(Sequence[Tensor]):
+    """The sample indices of each client for training, or for its local test; divided when they are asked for."""
+
+    def __init__(self, parts: Sequence[Tensor], local_test: float, seed: int, for_test: bool):
+        self._parts, self._local_test, self._seed, self._for_test = parts, local_test, seed, for_test
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __getitem__(self, k: int) -> Tensor:  # type: ignore[override]
+        part = self._parts[k]
+        test_size = int(self._local_test * len(part))
+        if test_size:
+            part = part[torch.randperm(len(part), generator=rng(self._seed, "local_test", k))]
+        return part[:test_size] if self._for_test else part[test_size:]
 
 
 class Clients:
@@ -29,21 +47,15 @@ class Clients:
         self.images, self.transform, self.seed = images, transform, seed
         self._labels = images.y.cpu()
         self._classes = classes or int(self._labels.max()) + 1
-        self.train: list[Tensor] = []
-        self.test: list[Tensor] = []
-        for k, part in enumerate(parts):
-            test_size = int(local_test * len(part))
-            if test_size:
-                part = part[torch.randperm(len(part), generator=rng(seed, "local_test", k))]
-            self.train.append(part[test_size:])
-            self.test.append(part[:test_size])
+        self.sizes = [size - int(local_test * size) for size in sizes(parts)]  # training samples per client
+        self.train, self.test = (LocalParts(parts, local_test, seed, for_test) for for_test in (False, True))
 
     def __len__(self) -> int:
-        return len(self.train)
+        return len(self.sizes)
 
     def samples(self, k: int) -> int:
         """Number of training samples of client k."""
-        return len(self.train[k])
+        return self.sizes[k]
 
     def label_counts(self, k: int) -> Tensor:
         """Number of training samples of client k per class, int64 [classes], in main memory."""

@@ -1,7 +1,8 @@
 """Split the training set over clients: from labels [N] to one index vector per client."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -10,6 +11,8 @@ from torch import Tensor
 from fedpan_exp.system.errors import ConfigError, require
 from fedpan_exp.system.rng import numpy_rng
 
+VIRTUAL = "dirichlet_virtual"
+CACHED_PARTS = 1_000  # of virtual clients: those of a few rounds
 MAX_DRAWS = 10  # attempts at a split with enough samples per client; the last one is repaired
 
 
@@ -17,10 +20,15 @@ MAX_DRAWS = 10  # attempts at a split with enough samples per client; the last o
 class Split:
     """Sample indices per client, and what was done about clients with too few samples."""
 
-    parts: list[Tensor]
+    parts: Sequence[Tensor]
     redraws: int = 0
     moved: int = 0  # samples moved to clients that had too few
     dropped: int = 0  # clients removed because they had too few
+
+    @property
+    def sizes(self) -> list[int]:
+        """Number of samples per client."""
+        return sizes(self.parts)
 
 
 @dataclass
@@ -33,14 +41,17 @@ class PartitionConfig:
     shards: int = 2
     min_samples: int = 5
     small_clients: str = "repair"
+    samples: int = 50  # per client, with dirichlet_virtual
 
 
 def split(labels: Tensor, config: PartitionConfig, seed: int, users: Tensor | None = None) -> Split:
     """Assign every sample to exactly one client, except those of clients that are dropped as too small.
 
-    The result is a function of the arguments alone.
+    Virtual clients draw their samples independently instead. The result is a function of the arguments alone.
     """
     targets = labels.numpy()
+    if config.kind == VIRTUAL:
+        return Split(VirtualParts(targets, config, seed))
     if config.kind == "natural":
         return Split(_by_user(users, config.K))
     max_clients = len(targets) // config.min_samples
@@ -114,7 +125,42 @@ PARTITIONERS: dict[str, Callable[[np.ndarray, PartitionConfig, np.random.Generat
 
 def kinds() -> list[str]:
     """The names of all partitions, also those of plugins."""
-    return [*PARTITIONERS, "natural", "file"]
+    return [*PARTITIONERS, VIRTUAL, "natural", "file"]
+
+
+class VirtualParts(Sequence[Tensor]):
+    """Any number of clients, each of which draws its samples when they are asked for.
+
+    A client draws its label distribution from the Dirichlet distribution, then each sample's label from that, then an
+    image of this label. Draws are independent: clients may have images in common, and their number is not limited.
+    """
+
+    def __init__(self, labels: np.ndarray, config: PartitionConfig, seed: int):
+        self.samples, self._clients, self._alpha, self._seed = config.samples, config.K, config.alpha, seed
+        self._by_label = np.argsort(labels, kind="stable")
+        self._label_sizes = np.unique(labels, return_counts=True)[1]
+        self._cached = lru_cache(CACHED_PARTS)(self._draw)
+
+    def __len__(self) -> int:
+        return self._clients
+
+    def __getitem__(self, k: int) -> Tensor:  # type: ignore[override]
+        if not 0 <= k < self._clients:
+            raise IndexError(k)
+        return self._cached(k)
+
+    def _draw(self, k: int) -> Tensor:
+        rng = numpy_rng(self._seed, "partition", VIRTUAL, k)
+        (distribution,) = _dirichlet_rows(self._alpha, 1, len(self._label_sizes), rng)
+        drawn = rng.choice(len(self._label_sizes), self.samples, p=distribution)
+        within = rng.integers(self._label_sizes[drawn])
+        first = np.cumsum(self._label_sizes) - self._label_sizes
+        return torch.from_numpy(np.sort(self._by_label[first[drawn] + within]))
+
+
+def sizes(parts: Sequence[Tensor]) -> list[int]:
+    """Number of samples per client; virtual clients need not draw them for that."""
+    return [parts.samples] * len(parts) if isinstance(parts, VirtualParts) else [len(part) for part in parts]
 
 
 def _by_user(users: Tensor | None, K: int) -> list[Tensor]:

@@ -72,16 +72,17 @@ class Checkpoints:
         return rounds >= self._settings.every or seconds >= self._settings.seconds
 
     def save(self, round_idx: int, server: ServerState, states: ClientStates, records: int) -> None:
-        """Save a checkpoint. If the disk fails, warn: the run continues, and the previous checkpoint remains."""
+        """Save a checkpoint. If the disk fails, raise WriteError; the previous checkpoint remains."""
         if round_idx in self._usable:
             return
         self._last_round, self._last_time = round_idx, time.monotonic()
         try:
             self._save(round_idx, server, states, records)
         except OSError as error:
-            previous = f"that of round {self._usable[-1]} remains" if self._usable else "the run has no checkpoint yet"
-            reason = error.reason if isinstance(error, WriteError) else first_line(error)
-            warn(f"the checkpoint of round {round_idx} could not be written ({reason}); {previous}")
+            (self._folder / f"{_name(round_idx)}.safetensors").unlink(missing_ok=True)
+            states.delete_copies()
+            remaining = f"; that of round {self._usable[-1]} remains" if self._usable else "; the run has none yet"
+            raise WriteError.of(f"the checkpoint of round {round_idx}", error, remaining) from None
 
     def restore_latest(self, states: ClientStates, records: int, device: Any = "cpu") -> Checkpoint | None:
         """Load the newest intact checkpoint whose records are complete, and restore the clients' states.
@@ -114,6 +115,11 @@ class Checkpoints:
                 atomic_write(folder / file, partial(shutil.copyfile, self._folder / file))
         except (OSError, KeyError) as error:
             warn(f"the checkpoint of round {round_idx} could not be kept ({first_line(error)})")
+
+    @property
+    def last_saved(self) -> int | None:
+        """The round after which the run would resume."""
+        return self._usable[-1] if self._usable else None
 
     def rounds(self) -> list[int]:
         return sorted(int(path.stem) for path in self._folder.glob("[0-9]*.json"))

@@ -93,6 +93,12 @@ class ClientStates:
             flush_to_disk(self.folder)
         return dict(self._files)
 
+    def delete_copies(self) -> None:
+        """Delete files of states that are in memory too and that no checkpoint names, to make room on a full disk."""
+        for k in self._in_memory.keys() & self._files.keys():
+            if self._files[k] not in self._needed:
+                (self.folder / self._files.pop(k)).unlink()
+
     def restore(self, files: Mapping[int, str]) -> None:
         """Start from the states that `write_files()` named; for a new object only."""
         self._files = dict(files)

@@ -11,6 +11,7 @@ from fedpan_exp.data import PartitionConfig, file_hash, kinds
 from fedpan_exp.system.errors import require, require_choice
 from fedpan_exp.system.rng import rng
 
+LARGEST_PERMUTATION = 200_000  # clients; to permute more would take longer than to train some of them
 FILE_RULE = "the file of the split with fl_scene.partition=file, else null"
 
 
@@ -28,6 +29,7 @@ class Scene:
     partition: str = "dirichlet"
     file: str | None = None
     shards: int = 2
+    samples: int = 50
     min_samples: int = 5
     small_clients: str = "repair"
     local_test: float = 0.0
@@ -50,6 +52,7 @@ class Scene:
         require(0 < self.R <= 1, "fl_scene.R", "in (0, 1]", self.R)
         require(0 < self.alpha <= 1e6 and math.isfinite(self.alpha), "fl_scene.alpha", "in (0, 1e6]", self.alpha)
         require(self.shards >= 1, "fl_scene.shards", "at least 1", self.shards)
+        require(self.samples >= 1, "fl_scene.samples", "at least 1", self.samples)
         require(self.min_samples >= 1, "fl_scene.min_samples", "at least 1", self.min_samples)
         require_choice("fl_scene.small_clients", self.small_clients, ("repair", "drop"))
         require(0 <= self.local_test < 1, "fl_scene.local_test", "in [0, 1)", self.local_test)
@@ -72,7 +75,9 @@ class Scene:
         return Path(self.file.rpartition("@")[0]).expanduser() if self.file else None
 
     def partition_config(self) -> PartitionConfig:
-        return PartitionConfig(self.partition, self.K, self.alpha, self.shards, self.min_samples, self.small_clients)
+        return PartitionConfig(
+            self.partition, self.K, self.alpha, self.shards, self.min_samples, self.small_clients, self.samples
+        )
 
     def local_samples(self, samples: float) -> float:
         """How many samples a client with `samples` samples trains on in a round, repeated ones included."""
@@ -84,8 +89,13 @@ class Scene:
 
     def sample_cohort(self, clients: int, round_idx: int, seed: int) -> list[int]:
         """The clients of a round: the same for every algorithm, model and PAN setting."""
-        order = torch.randperm(clients, generator=rng(seed, "clients", round_idx))
-        return order[: self.cohort_size(clients)].tolist()
+        size, generator = self.cohort_size(clients), rng(seed, "clients", round_idx)
+        if clients <= LARGEST_PERMUTATION or size > clients // 2:
+            return torch.randperm(clients, generator=generator)[:size].tolist()
+        chosen: dict[int, None] = {}  # in the order drawn
+        while len(chosen) < size:
+            chosen |= dict.fromkeys(torch.randint(clients, (size - len(chosen),), generator=generator).tolist())
+        return list(chosen)
 
     def aggregation_weight(self, samples: int) -> float:
         """The weight of a client with `samples` samples in the mean over the cohort."""

@@ -116,7 +116,7 @@ class Report:
             try:
                 (self.out / name).mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise WriteError(self.out / name, error) from None
+                raise WriteError.of(self.out / name, error) from None
 
     def _write_table(self, stem: str, table: pd.DataFrame) -> None:
         for ending, write in (("md", tables.markdown), ("tex", tables.latex), ("csv", tables.csv)):

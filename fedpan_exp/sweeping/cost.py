@@ -11,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from fedpan_exp.algorithms import ClientContext, ClientUpdate, ServerState
 from fedpan_exp.config import Experiment
+from fedpan_exp.data import VIRTUAL
 from fedpan_exp.data.dataset import SOURCES
 from fedpan_exp.federation import count_ranks
 from fedpan_exp.models import Pan
@@ -22,7 +23,10 @@ from fedpan_exp.tracking.runs import find_runs
 from fedpan_exp.training import FlatNet, classification_loss
 
 MIN_ROUNDS = 2  # of an earlier run: its first round warms up
-SPEED = ("dataset.name", "algorithm.name", "model", "fl_scene.B", "fabric")  # settings that decide the time per sample
+SPEED = (  # settings that decide the time per sample
+    *("dataset.name", "algorithm.name", "model", "fl_scene.B"),
+    *("fabric.accelerator", "fabric.devices", "fabric.precision", "fabric.tf32"),
+)
 TIMED_OPERATIONS, MAX_STEPS = 1e10, 20  # of one timing, at most about: less than a second on one core
 TIMING_S = 0.5
 RECORD_BYTES = 500  # per round
@@ -77,7 +81,8 @@ def estimate_costs(jobs: Sequence[Job]) -> list[Cost]:
             family = type(experiment.model).__name__ + _key(settings, ("fabric",))
             sample_s = work.operations / once(measure_speed, family, experiment, work.operations, ranks) / ranks
         visits = (scene.H - job.run.rounds) * cohort_size
-        samples = size.images * (1 - scene.reserve) * (1 - scene.local_test) / clients  # per client, on average
+        samples = scene.samples if scene.partition == VIRTUAL else size.images * (1 - scene.reserve) / clients
+        samples *= 1 - scene.local_test  # per client, on average
         seconds = visits * scene.local_samples(samples) * sample_s
         costs.append(Cost(seconds, scene.H * RECORD_BYTES + work.weight_bytes + PLOT_BYTES, visits * work.sent_bytes))
     return costs

@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from safetensors import SafetensorError
 
@@ -14,12 +14,16 @@ from fedpan_exp.system.errors import UserError, first_line
 class WriteError(UserError, OSError):
     """A file that cannot be written: the disk is full or read-only."""
 
-    def __init__(self, path: Path, error: Exception):
-        self.reason = first_line(error)
-        super().__init__(
-            f"{path} cannot be written ({self.reason}); fix that, then run the same command, which resumes after the "
-            "last checkpoint, if there is one"
-        )
+    def __init__(self, message: str, reason: str = ""):
+        super().__init__(message)
+        self.reason = reason
+
+    @classmethod
+    def of(cls, what: object, error: Exception, remaining: str = "") -> Self:
+        """What was not written and why, what remains, and what to do."""
+        reason = error.reason if isinstance(error, WriteError) else first_line(error)
+        message = f"{what} cannot be written ({reason}){remaining}; fix that, then run the same command to resume"
+        return cls(message, reason)
 
 
 def atomic_write(path: Path, write: Callable[[Path], Any], flush: bool = True) -> None:
@@ -33,7 +37,7 @@ def atomic_write(path: Path, write: Callable[[Path], Any], flush: bool = True) -
         if flush:
             flush_to_disk(path.parent)
     except (OSError, SafetensorError) as error:
-        raise WriteError(path, error) from None
+        raise WriteError.of(path, error) from None
     finally:
         temporary.unlink(missing_ok=True)
 

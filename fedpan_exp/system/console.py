@@ -76,6 +76,15 @@ def exit_on_error(interrupted: str = "") -> Iterator[None]:
 
 
 @contextmanager
+def without_warnings() -> Iterator[None]:
+    previous, error_console.quiet = error_console.quiet, True
+    try:
+        yield
+    finally:
+        error_console.quiet = previous
+
+
+@contextmanager
 def quietly() -> Iterator[None]:
     """Print nothing but warnings."""
     previous, bar_console.quiet = bar_console.quiet, True

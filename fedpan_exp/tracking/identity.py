@@ -24,6 +24,7 @@ NON_IDENTITY_KEYS = (
         "target_acc",
         "fabric.accelerator",
         "fabric.devices",
+        "fabric.timeout",
         "training.fast",
         "dataset.root",
         *(f"dataset.{setting}" for setting in ("hf", "config", "image", "label", "user")),  # dataset.digest counts
@@ -37,6 +38,7 @@ NEUTRAL_VALUES: dict[str, Any] = {
     "fl_scene.reserve": 0.0,
     "fl_scene.steps": None,
     "fl_scene.file": None,
+    "fl_scene.samples": 50,
     "study.split": "fedpan_exp",
     "model.init": "authors",
     "model.width_factor": 1.0,
@@ -55,10 +57,11 @@ NEUTRAL_VALUES: dict[str, Any] = {
 
 # Partition -> settings of the split that it does not use. Those of plugins may use all.
 UNUSED = {
-    **dict.fromkeys(("dirichlet", "dirichlet_class", "dirichlet_balanced"), ("shards",)),
-    **dict.fromkeys(("iid", "natural"), ("alpha", "shards")),
-    "shards": ("alpha",),
-    "file": ("alpha", "shards", "K", "min_samples", "small_clients"),
+    **dict.fromkeys(("dirichlet", "dirichlet_class", "dirichlet_balanced"), ("shards", "samples")),
+    **dict.fromkeys(("iid", "natural"), ("alpha", "shards", "samples")),
+    "dirichlet_virtual": ("shards", "min_samples", "small_clients"),
+    "shards": ("alpha", "samples"),
+    "file": ("alpha", "shards", "K", "min_samples", "small_clients", "samples"),
 }
 
 PERIODLESS = ("ramp", "quarter", "random")  # encodings that do not use T

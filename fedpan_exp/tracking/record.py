@@ -5,6 +5,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +25,7 @@ from fedpan_exp.system.atomic_io import (
     write_json,
     write_text,
 )
-from fedpan_exp.system.console import show_lines, warn
+from fedpan_exp.system.console import show_lines, warn, without_warnings
 from fedpan_exp.system.errors import ConfigError, Diverged, first_line
 from fedpan_exp.tracking.identity import RunIdentity
 from fedpan_exp.tracking.lock import RunLocked, lock_of, lock_owner
@@ -134,19 +135,24 @@ class Record:
         atomic_write(self.folder / "metrics.jsonl", lambda path: path.write_bytes(lines))
 
     def write(self, round_idx: int, metrics: Mapping[str, Any]) -> None:
-        """Append one line to metrics.jsonl, in a single write."""
+        """Append one line to metrics.jsonl, or nothing if the disk is full."""
+        path = self.folder / "metrics.jsonl"
+        size = path.stat().st_size if path.exists() else 0
         try:
-            with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
+            with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"round": round_idx, **metrics}) + "\n")
         except OSError as error:
-            raise WriteError(self.folder / "metrics.jsonl", error) from None
+            with suppress(OSError):
+                os.truncate(path, size)
+            raise WriteError.of(path, error) from None
         self._log(round_idx, dict(metrics))
 
     def heartbeat(self) -> None:
         """Update the time in status.json, at most every 15 seconds."""
         if time.monotonic() - self._last_heartbeat >= HEARTBEAT_S:
             self._last_heartbeat = time.monotonic()
-            self._set_status("running")
+            with suppress(WriteError):  # the next record will report it
+                self._write_status("running")
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         self._summary = dict(summary)
@@ -167,12 +173,15 @@ class Record:
         status = {type(None): "done", Diverged: "diverged"}.get(type(error), "failed")
         if isinstance(error, KeyboardInterrupt):
             status = "interrupted"
-        self._draw_plots()
-        is_written = self._set_status(status, str(error) or type(error).__name__ if error else None)
-        if is_written and status in FINISHED:
-            shutil.rmtree(self.folder / CHECKPOINT, ignore_errors=True)
-        for logger in self._loggers:  # last: they may wait for a network
-            logger.finish(self._summary, status)
+        disk_failed = isinstance(error, WriteError)
+        with without_warnings() if disk_failed else nullcontext():  # its message covers all that follows from it
+            if not disk_failed:
+                self._draw_plots()
+            is_written = self._set_status(status, str(error) or type(error).__name__ if error else None)
+            if is_written and status in FINISHED:
+                shutil.rmtree(self.folder / CHECKPOINT, ignore_errors=True)
+            for logger in self._loggers:  # last: they may wait for a network
+                logger.finish(self._summary, status)
         self._lock.release()
 
     def _draw_plots(self) -> None:

@@ -10,6 +10,7 @@ from fedpan_exp.system.errors import ConfigError, first_line, require, require_c
 if TYPE_CHECKING:
     from lightning import Fabric
 
+SHORTEST_TIMEOUT_S = 5  # several signs of life, one per second
 PRECISIONS = ("32-true", "64-true", "bf16-mixed", "bf16-true", "16-mixed")
 
 
@@ -18,10 +19,12 @@ class FabricSettings:
     accelerator: str = "auto"
     devices: Any = 1  # a number, or a list that names the one to use: [1]
     precision: str = "32-true"
+    timeout: float = 600.0  # seconds
     tf32: bool = False  # 32-bit matrix products and convolutions on GPUs from Ampere on, with inputs of 19 bits
 
     def __post_init__(self) -> None:
         require_choice("fabric.precision", self.precision, PRECISIONS)
+        require(self.timeout >= SHORTEST_TIMEOUT_S, "fabric.timeout", f"at least {SHORTEST_TIMEOUT_S}", self.timeout)
 
     def make(self, gpu: int | None = None) -> "Fabric":
         """A Fabric for this process alone; `gpu` is the one to use where several processes share the GPUs."""

@@ -20,6 +20,7 @@ from fedpan_exp.federation.executors.torchrun import TorchrunExecutor
 from fedpan_exp.federation.task import FederatedTask
 from fedpan_exp.system.errors import require
 from fedpan_exp.system.signals import StopRequest
+from fedpan_exp.training import FabricSettings
 
 __all__ = [
     "Executor",
@@ -62,10 +63,11 @@ def make_executor(
     states: ClientStates | None = None,
     stop: StopRequest | None = None,
     on_clients_done: Callable[[int], None] = lambda clients: None,
+    timeout: float = FabricSettings.timeout,
 ) -> Executor:
-    """The executor for `ranks` processes."""
+    """The executor for `ranks` processes, each of which counts as dead after `timeout` seconds without progress."""
     if torchrun.is_launched():
-        return TorchrunExecutor(task, states, stop, on_clients_done)
+        return TorchrunExecutor(timeout, task, states, stop, on_clients_done)
     if ranks == 1:
         return SerialExecutor(task, states, stop, on_clients_done)
-    return ForkedExecutor(ranks, task, states, stop, on_clients_done)
+    return ForkedExecutor(ranks, timeout, task, states, stop, on_clients_done)

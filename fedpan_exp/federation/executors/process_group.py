@@ -1,26 +1,25 @@
-"""What the processes of a run send each other, on torch.distributed; notices a process that died."""
+"""What the processes of a run send each other, on torch.distributed; notices a process that died or hangs."""
 
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import torch
 from torch import Tensor, distributed
 
 from fedpan_exp.algorithms import ServerState
 from fedpan_exp.federation.client_states import ClientState
+from fedpan_exp.federation.executors.heartbeats import Heartbeats, SilenceWatch
 from fedpan_exp.system.errors import first_line
 from fedpan_exp.system.signals import Interrupted, StopRequest
 
 T = TypeVar("T")
 States = Mapping[int, ClientState | str]  # by client: its vectors, or the name of the file that holds them
 Shapes = Mapping[int, Any]  # what is needed to receive states: shapes and dtypes, or file names
-POLL_S = 0.0002  # between two checks whether the other processes have arrived
-# A process that dies is noticed when its connections close. One that is only slow is waited for.
-TIMEOUT = timedelta(days=7)
+# Between two checks whether the other processes have arrived: a fraction of the time waited so far, within bounds.
+POLL_FRACTION, SHORTEST_POLL_S, LONGEST_POLL_S = 0.05, 0.0002, 0.02
 EXIT_GRACE_S = 1.0  # after a connection closed, until the system knows how the process ended
 
 
@@ -41,9 +40,15 @@ class WorkerExit(SystemExit):
 class ProcessGroup:
     """The processes of a run, as one of them sees them. Rank 0 is the process that the user started."""
 
-    def __init__(self, rank: int, size: int, stop: StopRequest, check_alive: Callable[[], None] = lambda: None):
-        self.rank, self.size, self._stop = rank, size, stop
-        self.check_alive = check_alive  # raises WorkerDied or WorkerExit if another process has ended
+    def __init__(
+        self,
+        heartbeats: Heartbeats,
+        stop: StopRequest,
+        timeout: float,  # seconds without a sign of life after which a process counts as dead
+        check_alive: Callable[[], None] = lambda: None,  # raises WorkerDied if another process has ended
+    ):
+        self.heartbeats, self.rank, self.size = heartbeats, heartbeats.rank, heartbeats.size
+        self._stop, self._timeout, self.check_alive = stop, timeout, check_alive
         self.died: WorkerDied | None = None
 
     @property
@@ -55,19 +60,20 @@ class ProcessGroup:
         if self.died:
             raise self.died
         message = torch.tensor(values)
-        with self._detect_dead_worker():
+        with self.detecting_deaths():
+            self.meet([] if self.is_rank_zero else [0])
             distributed.broadcast(message, src=0)
         return message.tolist()
 
     def broadcast_vectors(self, vectors: Sequence[Tensor]) -> None:
         """Overwrite the other ranks' vectors with those of rank 0."""
-        with self._detect_dead_worker():
+        with self.detecting_deaths():
             for vector in vectors:
                 distributed.broadcast(vector, src=0)
 
     def broadcast_object(self, value: T) -> T:
         values: list[Any] = [value]
-        with self._detect_dead_worker():
+        with self.detecting_deaths():
             distributed.broadcast_object_list(values, src=0)
         return values[0]
 
@@ -85,15 +91,16 @@ class ProcessGroup:
     def all_gather(self, value: T) -> list[T]:
         """Send what each rank has to all ranks."""
         values: list[Any] = [None] * self.size
-        with self._detect_dead_worker():
-            self._wait_for_all()
+        with self.detecting_deaths():
+            self.meet(range(self.size), can_stop=True)
             distributed.all_gather_object(values, value)
         return values
 
     def all_reduce(self, vectors: Sequence[Tensor]) -> None:
         """Replace each vector by its sum over the ranks, in one exchange."""
         joined = torch.cat(list(vectors))  # in the widest precision among them
-        with self._detect_dead_worker():
+        with self.detecting_deaths():
+            self.meet(range(self.size))
             distributed.all_reduce(joined)
         for vector, total in zip(vectors, joined.split([len(vector) for vector in vectors]), strict=True):
             vector.copy_(total)
@@ -102,7 +109,7 @@ class ProcessGroup:
         """Send each rank its clients' states from rank 0; returns this rank's."""
         shapes = [shapes_of(states) for states in per_rank] if self.is_rank_zero else [{}] * self.size
         mine: list[Any] = [None]
-        with self._detect_dead_worker():
+        with self.detecting_deaths():
             distributed.scatter_object_list(mine, shapes, src=0)
             if not self.is_rank_zero:
                 return _receive(mine[0], source=0)
@@ -112,38 +119,56 @@ class ProcessGroup:
 
     def gather_states(self, states: States, shapes: Sequence[Shapes]) -> list[States]:
         """Send each rank's states to rank 0, which knows their shapes; returns those of the other ranks."""
-        with self._detect_dead_worker():
+        with self.detecting_deaths():
             if self.is_rank_zero:
                 return [_receive(shapes[rank], rank) for rank in range(1, self.size)]
             _send(states, 0)
         return []
 
-    def _wait_for_all(self) -> None:
-        """A barrier that notices signals and deaths, which a blocking collective does not."""
-        work = distributed.barrier(async_op=True)
-        assert work is not None
-        while not work.is_completed():
-            self._stop.raise_if_requested()
+    def meet(self, ranks: Sequence[int], can_stop: bool = False) -> None:
+        """Wait until these ranks come to the same meeting.
+
+        Unlike torch's exchanges this notices processes that have ended or hang and, if the run `can_stop`, signals.
+        """
+        meeting, silence, started = (
+            self.heartbeats.arrive(),
+            SilenceWatch(self.heartbeats, self._timeout),
+            time.monotonic(),
+        )
+        while True:
+            arrivals = self.heartbeats.arrivals()
+            late = [rank for rank in ranks if arrivals[rank] < meeting]
+            if not late:
+                return
+            if can_stop:
+                self._stop.raise_if_requested()
             self.check_alive()
-            time.sleep(POLL_S)
-        work.wait()
+            if (rank := silence.find_silent(late)) is not None:
+                self._give_up(WorkerDied(f"rank {rank} made no progress for {self._timeout:g} s"))
+            waited = time.monotonic() - started
+            time.sleep(min(max(POLL_FRACTION * waited, SHORTEST_POLL_S), LONGEST_POLL_S))
+
+    def _give_up(self, died: WorkerDied) -> NoReturn:
+        if not self.is_rank_zero:
+            raise WorkerExit(1)
+        self.died = died
+        raise died
 
     @contextmanager
-    def _detect_dead_worker(self) -> Iterator[None]:
+    def detecting_deaths(self) -> Iterator[None]:
         """A connection that closes means that a process has died."""
         try:
             yield
         except RuntimeError as error:
             traceback.clear_frames(error.__traceback__)  # they hold the process group, which must end with its run
             if not self.is_rank_zero:
-                raise WorkerExit(0) from None
+                raise WorkerExit(1) from None
             until = time.monotonic() + EXIT_GRACE_S
             while time.monotonic() < until:
                 self.check_alive()
                 time.sleep(0.01)
             self._stop.raise_if_requested()  # torchrun passes a signal on to all processes
-            self.died = WorkerDied(f"a worker process died ({first_line(error)})")
-            raise self.died from None
+            self._give_up(WorkerDied(f"a worker process died ({first_line(error)})"))
 
 
 def _vectors(server: ServerState) -> dict[str, Tensor]:

@@ -6,15 +6,22 @@ There may be more processes than GPUs: those of a machine take turns.
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
+from functools import cache
 
 import torch
-from torch.distributed import rendezvous
+from torch.distributed import PrefixStore, Store, rendezvous
 
-from fedpan_exp.federation.executors.parallel import ParallelExecutor
-from fedpan_exp.federation.executors.process_group import TIMEOUT, ProcessGroup
+from fedpan_exp.algorithms import ServerState
+from fedpan_exp.federation.executors.heartbeats import StoreHeartbeats
+from fedpan_exp.federation.executors.parallel import Command, ParallelExecutor, R
+from fedpan_exp.federation.executors.process_group import ProcessGroup, WorkerExit
 from fedpan_exp.training import gpu_of, processes_that_fit
+
+# For one exchange, and until the slowest process has loaded its data. Later processes meet before they exchange.
+EXCHANGE_TIMEOUT = timedelta(minutes=10)
 
 
 def command(processes: int) -> list[str]:
@@ -55,19 +62,34 @@ def advice(device: torch.device, clients: int) -> str | None:
     return f"{processes} processes would fit into the GPU's memory; to resume this run with them: {start}"
 
 
+@cache
+def store() -> Store:
+    """torchrun's key-value store, with keys of this start only: after a restart it still has those from before."""
+    shared, *_ = next(iter(rendezvous("env://")))
+    return PrefixStore(f"start{os.environ['TORCHELASTIC_RESTART_COUNT']}", shared)
+
+
+@cache
+def heartbeats() -> StoreHeartbeats:
+    """Those of this process; they begin with the first call."""
+    return StoreHeartbeats(rank(), size(), store())
+
+
 def connect() -> None:
     """Join the group at the start of the program, so that workers notice when rank 0 ends, for whatever reason."""
     if (gpu := local_gpu()) is not None:
         torch.cuda.set_device(gpu)
-    torch.distributed.init_process_group(backend(_each_rank_has_own_gpu()), timeout=TIMEOUT)
+    heartbeats()
+    torch.distributed.init_process_group(
+        backend(_each_rank_has_own_gpu()), store=store(), rank=rank(), world_size=size(), timeout=EXCHANGE_TIMEOUT
+    )
 
 
 def _each_rank_has_own_gpu() -> bool:
     """Whether it is so on all machines: every rank says it in torchrun's store, and waits for the others."""
-    store, *_ = next(iter(rendezvous("env://")))
     has_own = int(os.environ["LOCAL_WORLD_SIZE"]) <= torch.cuda.device_count()
-    store.set(f"own_gpu/{rank()}", str(has_own))
-    return all(store.get(f"own_gpu/{other}") == b"True" for other in range(size()))
+    store().set(f"own_gpu/{rank()}", str(has_own))
+    return all(store().get(f"own_gpu/{other}") == b"True" for other in range(size()))
 
 
 def backend(each_has_own_gpu: bool) -> str:
@@ -80,5 +102,18 @@ def backend(each_has_own_gpu: bool) -> str:
 
 class TorchrunExecutor(ParallelExecutor):
     @contextmanager
-    def launch(self) -> Iterator[ProcessGroup]:
-        yield ProcessGroup(rank(), size(), self.stop)
+    def start(self, server: ServerState) -> Iterator[None]:
+        self.group = ProcessGroup(heartbeats(), self.stop, self.timeout)
+        try:
+            self.group.broadcast_server(server)
+            self.states.folder = self.group.broadcast_object(self.states.folder.resolve())
+        except WorkerExit:
+            raise WorkerExit(0) from None  # rank 0 has nothing to train: the run is finished, or it reports an error
+        if not self.group.is_rank_zero:
+            self._on_clients_done = lambda clients: None  # rank 0 reports progress
+            self._serve(server)
+        yield
+        self._command(Command.EXIT)
+
+    def _with_workers(self, server: ServerState, exchange: Callable[[], R]) -> R:
+        return exchange()  # if a worker dies, the run ends, and torchrun starts it again: --max-restarts

@@ -1,5 +1,6 @@
 """Train a global model over clients, round by round: the main study."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -9,7 +10,8 @@ from fedpan_exp.federation import KEPT, Checkpoints, ClientStates, count_ranks, 
 from fedpan_exp.probes import PROBES, make_probes, measure
 from fedpan_exp.studies.shared.setup import FederatedSetup, accuracies, make_task, set_up, write_partition, write_users
 from fedpan_exp.studies.study import Study
-from fedpan_exp.system.console import print_status, progress_bar
+from fedpan_exp.system.atomic_io import WriteError
+from fedpan_exp.system.console import print_status, progress_bar, warn
 from fedpan_exp.system.signals import Interrupted, StopRequest
 from fedpan_exp.tracking.record import CHECKPOINT, Record
 
@@ -65,7 +67,7 @@ def run_federated(experiment: Experiment, setup: FederatedSetup, record: Record,
             progress.advance(clients)
             record.heartbeat()
 
-        executor = make_executor(task, ranks, states, stop, on_clients_done)
+        executor = make_executor(task, ranks, states, stop, on_clients_done, experiment.fabric.timeout)
         try:
             for round_ in federate(task, executor, resume):
                 rounds, server, metrics = round_.index, round_.server, round_.metrics()
@@ -84,14 +86,18 @@ def run_federated(experiment: Experiment, setup: FederatedSetup, record: Record,
                 if rounds == first_round and (advice := torchrun.advice(trainer.fabric.device, task.cohort_size)):
                     print_status("ranks", advice)
                 progress.describe(f"round {rounds}/{scene.H}  {describe(records)}")
-        except Interrupted as interruption:
-            if interruption.cleanly and rounds:
-                checkpoints.save(rounds, server, states, record.metrics_bytes)
-                interruption.saved_round = rounds
+        except BaseException as error:
+            if isinstance(error, Interrupted) and error.cleanly and rounds:
+                try:
+                    checkpoints.save(rounds, server, states, record.metrics_bytes)
+                except WriteError as failure:
+                    warn(str(failure))
+                error.saved_round = checkpoints.last_saved
+            with suppress(WriteError):  # a run that ends early gets a summary too
+                record.write_summary(summarise(records, experiment.target_acc))
             raise
-        finally:  # a run that ends early gets a summary too
-            summary = summarise(records, experiment.target_acc)
-            record.write_summary(summary)
+    summary = summarise(records, experiment.target_acc)
+    record.write_summary(summary)
     trainer.net.load(server.weights, server.buffers)
     record.save_weights(trainer.net.net.state_dict())
     return Trained(server, summary)

@@ -88,7 +88,7 @@ def set_up_centralized(experiment: Experiment, parts: int = 1) -> CentralizedSet
     indices = torch.randperm(len(data.train), generator=rng(experiment.seed, "parts")).tensor_split(parts)
     device, B = evaluator.fabric.device, experiment.study.B
     clients = Clients(data.train.to(device), evaluator.transform, indices, 0.0, experiment.seed)
-    if evaluator.has_batch_norm and any(len(part) % B == 1 for part in clients.train):
+    if evaluator.has_batch_norm and any(size % B == 1 for size in clients.sizes):
         warn("the last batch of an epoch has one sample; it is skipped because of BatchNorm")
     return CentralizedSetup(experiment, clients, data.test.to(device), evaluator)
 

@@ -2,13 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from fedpan_exp.config import Experiment
-from fedpan_exp.data import Clients, DatasetSplits, ImageTensors, Split, load_dataset, read_split, split, withhold
+from fedpan_exp.data import (
+    Clients,
+    DatasetSplits,
+    ImageTensors,
+    Split,
+    VirtualParts,
+    load_dataset,
+    read_split,
+    split,
+    withhold,
+)
 from fedpan_exp.federation import FederatedTask, Scene, torchrun
 from fedpan_exp.models import Network, count_weights, encodings, inactive_layers
 from fedpan_exp.system.atomic_io import write_json, write_text
@@ -17,6 +28,7 @@ from fedpan_exp.system.errors import ConfigError, require
 from fedpan_exp.tracking.record import Record
 from fedpan_exp.training import LocalTrainer
 
+SHOWN_VIRTUAL = 1_000  # virtual clients in partition.csv
 LAST = 5  # the paper reports the mean accuracy of the last five rounds
 
 
@@ -66,8 +78,12 @@ def write_users(record: Record, data: DatasetSplits) -> None:
 
 
 def write_partition(record: Record, data: DatasetSplits, split: Split, classes: int) -> Tensor:
-    """partition.csv: samples per client and label; also returned, as [clients, classes]."""
-    counts = torch.stack([data.train.y[part].bincount(minlength=classes) for part in split.parts])
+    """partition.csv: samples per client and label; also returned, as [clients, classes].
+
+    Of virtual clients, which may be millions, only the first ones.
+    """
+    shown = islice(split.parts, SHOWN_VIRTUAL if isinstance(split.parts, VirtualParts) else None)
+    counts = torch.stack([data.train.y[part].bincount(minlength=classes) for part in shown])
     header = ["client", "samples", *(f"label_{label}" for label in range(classes))]
     rows = [[k, sum(row), *row] for k, row in enumerate(counts.tolist())]
     lines = [",".join(map(str, row)) for row in [header, *rows]]
@@ -110,9 +126,9 @@ def set_up(experiment: Experiment) -> FederatedSetup:
     device = trainer.fabric.device
     images, classes = data.train.to(device), experiment.dataset.classes
     clients = Clients(images, trainer.transform, split.parts, scene.local_test, experiment.seed, classes)
-    check_local_work([len(part) for part in clients.train], scene)
+    check_local_work(clients.sizes, scene)
     if trainer.has_batch_norm:
-        check_batch_norm([len(part) for part in clients.train], scene.B)
+        check_batch_norm(clients.sizes, scene.B)
     return FederatedSetup(data, split, trainer, clients, data.test.to(device), unlabelled)
 
 
@@ -141,8 +157,8 @@ def make_trainer(experiment: Experiment, net: Network) -> LocalTrainer:
 
 
 def describe_split(split: Split) -> str:
-    sizes = [len(part) for part in split.parts]
-    text = f"{len(sizes)} with {min(sizes):,} to {max(sizes):,} samples"
+    sizes = split.sizes
+    text = f"{len(sizes):,} with {min(sizes):,} to {max(sizes):,} samples"
     if split.redraws:
         text += f", drawn {split.redraws + 1} times to give each enough"
     if split.moved:
