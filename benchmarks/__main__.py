@@ -14,6 +14,7 @@ from benchmarks.parallel_jobs import PARALLEL, SEQUENTIAL, sweep
 from benchmarks.probing_cost import probing_cost
 from benchmarks.processes import peak_memory, peak_memory_over_ranks
 from benchmarks.ranks import over_ranks
+from benchmarks.round_profile import profile_round
 from benchmarks.rounds import against_floor
 from benchmarks.startup import REFUSALS, seconds_to_end, seconds_to_first_round
 from benchmarks.tracking_cost import tracking_cost
@@ -53,6 +54,19 @@ def ranks() -> None:
         console.print(f"  {name:<52}{min(timings.floor):7.2f} s{timings.ratio(1):9.3f}{timings.ratio(2):9.3f}")
     one, two = (peak_memory_over_ranks("fl_scene.H=2", f"ranks={number}") for number in (1, 2))
     console.print(f"  peak memory, MLP 1024: 1 rank {one:.0f} MB, 2 ranks {two:.0f} MB, {two / one:.2f} times as much")
+
+
+def profile() -> None:
+    jobs = {
+        "MLP 1024 on MNIST, K=100 R=0.1 E=5": (),
+        "MLP 64 on MNIST, K=100 R=0.1 E=5": ("model.width=64",),
+        "VGG9 x 0.25 on CIFAR-10, K=100 R=0.1 E=1": (*VGG9[:2], "model.width_factor=0.25", "fl_scene.E=1"),
+    }
+    for name, overrides in jobs.items():
+        console.print(f"\n[bold]Where a round's time goes[/bold]: {name}, two processes, evaluation included")
+        parts = profile_round(*overrides)
+        for part, seconds in parts.items():
+            console.print(f"  {part:<52}{1000 * seconds:8.1f} ms{seconds / sum(parts.values()):8.1%}")
 
 
 def many_clients() -> None:
@@ -140,7 +154,7 @@ def startup() -> None:
 
 PARTS = {
     part.__name__: part
-    for part in (rounds, ranks, decoding, keeping, probing, masks, sweeps, startup, memory, many_clients)
+    for part in (rounds, ranks, profile, decoding, keeping, probing, masks, sweeps, startup, memory, many_clients)
 }
 
 selected = sys.argv[1:] or list(PARTS)
