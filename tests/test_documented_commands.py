@@ -52,9 +52,14 @@ INSTEAD = {  # what this machine does not have, and what users fill in
 
 def commands_in(text: str) -> list[str]:
     """Commands of this package, at the start of a line or in backticks, without comments and explanations."""
+    text = re.sub(r" *\\\n +", " ", text)  # a line that ends in a backslash goes on
     lines = [line.lstrip(" #") for line in text.splitlines()]
     quoted = re.findall(r"`((?:python -m fedpan_exp|fedpan-exp|torchrun)[^`\n]*)`", text)
-    found = [line for line in [*lines, *quoted] if re.match(r"(python -m fedpan_exp|fedpan-exp |torchrun -)", line)]
+    found = [
+        line
+        for line in [*lines, *quoted]
+        if re.match(r"(python -m fedpan_exp|fedpan-exp |torchrun .*-m fedpan_exp)", line)
+    ]
     found = [re.split(r"\s+#|\s{2,}", line)[0] for line in found]
     return [command for command in found if "..." not in command and not re.search(r"[\[ ]group=|:$|,$", command)]
 

@@ -294,7 +294,7 @@ def test_one_job_of_a_sweep_can_be_run_alone(command):
         ("grids: [{pan: mul}]\nfor_each: 3", "for_each in sweeps/mine.yaml must be a list of settings and their values, got 3"),
         ("grids: [{pan: mul}]\nscales: {smok: {seed: 1}}", "a scale in sweeps/mine.yaml must be paper, laptop or smoke, got smok; did you mean smoke?"),
         ("grid: [{pan: mul}]", "grid in sweeps/mine.yaml is not a setting; did you mean grids?"),
-        ("grids: [{pan: mul}]\nfl_scene: {h: 3}", "fl_scene.h in sweeps/mine.yaml is not a setting; fl_scene has K, R, E, steps, H, alpha, B, partition, file, shards, min_samples, small_clients, local_test, reserve, averaging, bn_statistics and client_memory"),
+        ("grids: [{pan: mul}]\nfl_scene: {h: 3}", "fl_scene.h in sweeps/mine.yaml is not a setting; fl_scene has K, R, E, steps, H, alpha, B, partition, file, shards, samples, min_samples, small_clients, local_test, reserve, averaging, bn_statistics and client_memory"),
         ("grids: [{pan.Z: 3}]", "pan.Z is not a setting; pan has mode, A, T, encoding, placement, per_client, own_share, order and n_fix"),
         ("grids: [{seed: '0,1,x'}]", "seed must be a whole number, got x; nothing was started, though 2 other jobs are valid"),
         ("[1, 2]", "mine.yaml must be settings and their values, got [1, 2]"),
