@@ -19,7 +19,7 @@ T = TypeVar("T")
 States = Mapping[int, ClientState | str]  # by client: its vectors, or the name of the file that holds them
 Shapes = Mapping[int, Any]  # what is needed to receive states: shapes and dtypes, or file names
 # Between two checks whether the other processes have arrived: a fraction of the time waited so far, within bounds.
-POLL_FRACTION, SHORTEST_POLL_S, LONGEST_POLL_S = 0.05, 0.0002, 0.02
+POLL_FRACTION, SHORTEST_POLL_S, LONGEST_POLL_S = 0.05, 0.0002, 0.002
 EXIT_GRACE_S = 1.0  # after a connection closed, until the system knows how the process ended
 
 
