@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import TypeVar
@@ -43,14 +43,8 @@ def nothing_begun() -> Iterator[None]:
         os.write(2, b"fedpan_exp: interrupted; nothing had begun\n")
         os._exit(128 + signum)
 
-    if threading.current_thread() is not threading.main_thread():
+    with _handling(signal.SIGINT, end):
         yield
-        return
-    previous = signal.signal(signal.SIGINT, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous)
 
 
 class StopRequest:
@@ -111,11 +105,18 @@ def end_on_sigterm() -> Iterator[None]:
     def handle(signum: int, _: FrameType | None) -> None:
         raise Interrupted(signum, cleanly=False)
 
+    with _handling(signal.SIGTERM, handle):
+        yield
+
+
+@contextmanager
+def _handling(signum: int, handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Handle a signal in this context; only the main thread can."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    previous = signal.signal(signal.SIGTERM, handle)
+    previous = signal.signal(signum, handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        signal.signal(signum, previous)
