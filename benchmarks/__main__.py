@@ -4,6 +4,7 @@ Times on a busy machine mean little, so that most results are ratios of alternat
 """
 
 import sys
+from collections.abc import Iterable
 
 import torch
 
@@ -24,13 +25,16 @@ from fedpan_exp.probes import PROBES
 from fedpan_exp.studies import load_studies
 from fedpan_exp.system.console import console
 
+Jobs = dict[str, tuple[tuple[str, ...], int]]  # name -> overrides, repeats
+
+THE_PAPERS = ("fedavg", "fedprox", "fedopt", "scaffold", "moon")  # algorithms
 VGG9 = ("dataset=cifar10", "model=vgg9", "fl_scene.R=0.02", "fl_scene.E=1")
-ONE_RANK = {
+ONE_RANK: Jobs = {
     "MLP 1024 on MNIST, K=100 R=0.1 E=5 (the paper's)": ((), 5),
     "VGG9 on CIFAR-10, K=100 R=0.02 E=1": (VGG9, 5),
     "784-10 on MNIST (only overhead)": (("model.depth=0",), 20),
 }
-OVER_RANKS = {
+OVER_RANKS: Jobs = {
     "MLP 1024 on MNIST, K=100 R=0.1 E=5 (the paper's)": ((), 5),
     "MLP 64 on MNIST, K=100 R=0.1 E=5": (("model.width=64",), 15),
     "VGG9 on CIFAR-10, K=100 R=0.02 E=1": (VGG9, 3),
@@ -38,10 +42,21 @@ OVER_RANKS = {
 
 
 def rounds() -> None:
+    _print_rounds(ONE_RANK | _jobs_of(THE_PAPERS))
+
+
+def algorithms() -> None:
+    _print_rounds(_jobs_of(name for name in ALGORITHMS if name not in THE_PAPERS))
+
+
+def _jobs_of(names: Iterable[str]) -> Jobs:
+    return {f"{name}, MLP 1024 on MNIST, E=5": ((f"algorithm={name}",), 4) for name in names}
+
+
+def _print_rounds(jobs: Jobs) -> None:
     console.print("[bold]One round[/bold]; the floor is a plain torch loop with the steps of FedAvg")
     console.print(f"  {'':52}{'floor':>9}{'ours':>9}{'ratio':>8}   difference")
-    algorithms = {f"{name}, MLP 1024 on MNIST, E=5": ((f"algorithm={name}",), 4) for name in ALGORITHMS}
-    for name, (overrides, repeats) in (ONE_RANK | algorithms).items():
+    for name, (overrides, repeats) in jobs.items():
         t = against_floor(overrides, repeats)
         console.print(f"  {name:<52}{t.floor:7.3f} s{t.ours:7.3f} s{t.ratio:8.3f}{t.overhead_us:9.0f} µs per step")
 
@@ -154,7 +169,20 @@ def startup() -> None:
 
 PARTS = {
     part.__name__: part
-    for part in (rounds, ranks, profile, decoding, keeping, probing, masks, sweeps, startup, memory, many_clients)
+    for part in (
+        rounds,
+        algorithms,
+        ranks,
+        profile,
+        decoding,
+        keeping,
+        probing,
+        masks,
+        sweeps,
+        startup,
+        memory,
+        many_clients,
+    )
 }
 
 selected = sys.argv[1:] or list(PARTS)
