@@ -6,10 +6,10 @@ READY := $(VENV)/.ready
 PEERS := .venv-peers
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all coverage check bench bench-peers docs docs-serve clean
+.PHONY: help run test test-all coverage check bench bench-against bench-peers docs docs-serve clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml constraints.txt
 	@echo "creating the environment in $(VENV): about two minutes, once"
@@ -37,6 +37,9 @@ check: $(READY) ## check formatting, lint and types
 
 bench: $(READY) ## measure speed and memory relative to a plain torch loop (ARGS="rounds ranks" selects parts)
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-against: $(READY) ## is this checkout slower than OTHER=../before? rounds of both in turns (ARGS="moon" selects jobs)
+	$(BIN)/python -m benchmarks.against $(OTHER) $(ARGS)
 
 $(PEERS)/.ready: benchmarks/peers/requirements.txt
 	@echo "creating the environment of the other simulators in $(PEERS): 2 GB, about three minutes, once"

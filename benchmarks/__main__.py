@@ -4,11 +4,11 @@ Times on a busy machine mean little, so that most results are ratios of alternat
 """
 
 import sys
-from collections.abc import Iterable
 
 import torch
 
 from benchmarks.decoding import PNGS, first_and_second_start
+from benchmarks.jobs import ONE_RANK, OVER_RANKS, THE_PAPERS, VGG9, Jobs, jobs_of
 from benchmarks.many_clients import scaling
 from benchmarks.mask_cost import mask_cost
 from benchmarks.parallel_jobs import PARALLEL, SEQUENTIAL, sweep
@@ -25,32 +25,13 @@ from fedpan_exp.probes import PROBES
 from fedpan_exp.studies import load_studies
 from fedpan_exp.system.console import console
 
-Jobs = dict[str, tuple[tuple[str, ...], int]]  # name -> overrides, repeats
-
-THE_PAPERS = ("fedavg", "fedprox", "fedopt", "scaffold", "moon")  # algorithms
-VGG9 = ("dataset=cifar10", "model=vgg9", "fl_scene.R=0.02", "fl_scene.E=1")
-ONE_RANK: Jobs = {
-    "MLP 1024 on MNIST, K=100 R=0.1 E=5 (the paper's)": ((), 5),
-    "VGG9 on CIFAR-10, K=100 R=0.02 E=1": (VGG9, 5),
-    "784-10 on MNIST (only overhead)": (("model.depth=0",), 20),
-}
-OVER_RANKS: Jobs = {
-    "MLP 1024 on MNIST, K=100 R=0.1 E=5 (the paper's)": ((), 5),
-    "MLP 64 on MNIST, K=100 R=0.1 E=5": (("model.width=64",), 15),
-    "VGG9 on CIFAR-10, K=100 R=0.02 E=1": (VGG9, 3),
-}
-
 
 def rounds() -> None:
-    _print_rounds(ONE_RANK | _jobs_of(THE_PAPERS))
+    _print_rounds(ONE_RANK | jobs_of(THE_PAPERS))
 
 
 def algorithms() -> None:
-    _print_rounds(_jobs_of(name for name in ALGORITHMS if name not in THE_PAPERS))
-
-
-def _jobs_of(names: Iterable[str]) -> Jobs:
-    return {f"{name}, MLP 1024 on MNIST, E=5": ((f"algorithm={name}",), 4) for name in names}
+    _print_rounds(jobs_of(name for name in ALGORITHMS if name not in THE_PAPERS))
 
 
 def _print_rounds(jobs: Jobs) -> None:

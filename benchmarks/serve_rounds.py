@@ -1,0 +1,34 @@
+"""Run one round, with evaluation, for every line of standard input, and print its seconds.
+
+    python benchmarks/serve_rounds.py RANKS OVERRIDES...
+
+benchmarks.against starts it in two checkouts: it imports the fedpan_exp of the one in PYTHONPATH.
+"""
+
+import os
+import sys
+import time
+
+import torch
+
+from fedpan_exp import config
+from fedpan_exp.federation import federate, make_executor
+from fedpan_exp.studies import load_studies
+from fedpan_exp.studies.shared.setup import make_task, set_up
+from fedpan_exp.system.console import quietly
+
+MANY_ROUNDS = "fl_scene.H=1000"
+
+ranks = int(sys.argv[1])
+config.register(load_studies())
+experiment = config.experiment(*sys.argv[2:], MANY_ROUNDS, "fabric.accelerator=cpu")
+with quietly():
+    task = make_task(experiment, set_up(experiment))
+torch.set_num_threads(1 if ranks > 1 else os.cpu_count() or 1)
+rounds = federate(task, make_executor(task, ranks))
+print("ready", flush=True)
+for _ in sys.stdin:
+    started = time.perf_counter()
+    next(rounds).test()
+    print(time.perf_counter() - started, flush=True)
+rounds.close()
