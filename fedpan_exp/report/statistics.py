@@ -33,6 +33,11 @@ class MeanStd:
         deviation = "" if np.isnan(self.deviation) else f" ± {self.deviation:.{self.digits}f}"
         return mean + deviation + (f" ({self.remark})" if self.remark else "")
 
+    @property
+    def half_width(self) -> float:
+        """Of Student's interval of the mean, for a number of values that was fixed in advance."""
+        return float(t.ppf((1 + LEVEL) / 2, self.n - 1) * self.deviation / np.sqrt(self.n)) if self.n > 1 else nan
+
 
 def mean_std(values: Iterable[float], scale: float = 100, **options: Any) -> MeanStd:
     """In percent by default."""

@@ -1,48 +1,76 @@
 """Controls and kinds of PANs against the plain network of the same start: accuracy, and measures of identity."""
 
+from collections.abc import Mapping
+from math import isnan
+
 import pandas as pd
+from matplotlib.figure import Figure
 
 from fedpan_exp.report.figure import FigureResult, Findings, panels
-from fedpan_exp.report.frame import VALUE, column, each, key
+from fedpan_exp.report.frame import PAN_NAMES, VALUE, column, each, key
 from fedpan_exp.report.statistics import MeanStd, mean_std, measured, seed_stats
 from fedpan_exp.report.style import GREY, OFF, ON
 from fedpan_exp.studies.federate.lines import trained_runs
 
 USUAL = {"algorithm": "fedavg", "model.head": "trained", "model.init": "authors"}
 VARIED = ("pan", "algorithm", "model.head", "probes", "probe_every")  # in which a run may differ from its baseline
+TO_MOVE = "neurons to move"  # by weight matching
 MEASURES = {  # columns of the table -> numbers of the summary; those of several layers are averaged
     "barrier": r"^summary/barrier/pair$",
     "barrier, matched": r"^summary/barrier/pair_matched$",
-    "neurons to move": r"^summary/matching_gap/(?!gain)",
+    TO_MOVE: r"^summary/matching_gap/(?!gain)",
     "median swap cost": r"^summary/swap_cost/.*_median$",
 }
-FOOTNOTE = "difference: to PANs off with FedAvg, a trained head and the same initialisation, paired by seed"
+FOOTNOTE = (
+    "difference: to PANs off with FedAvg, a trained head and the same initialisation, paired by seed; its interval is "
+    "Student's, at 95%"
+)
 
 
 def compare_variants(runs: pd.DataFrame) -> FigureResult:
-    """One bar per variant: its accuracy minus that of the plain network."""
+    """One line per variant: its accuracy minus that of the plain network, with an interval."""
     runs = trained_runs(runs)
-    variants = pd.Series([describe(run) for run in each(runs)], runs.index)
-    rows, bars = [], {}
+    usual = USUAL | shared_initialisation(runs)
+    variants = pd.Series([describe(run, usual) for run in each(runs)], runs.index)
+    rows, findings = [], Findings()
     for variant, group in runs.groupby(variants, sort=False):
-        bars[variant] = difference = against_plain(group, runs)
+        difference = against_plain(group, runs)
+        measures = {name: average(group, pattern) for name, pattern in MEASURES.items()}
         row = {"variant": variant, "accuracy (%)": seed_stats(group), "difference (points)": difference}
-        row |= {"pairs": difference.n} | {name: average(group, pattern) for name, pattern in MEASURES.items()}
-        rows.append(row)
-    xlabel = "accuracy minus that of the plain network (points)"
-    figure, (panel,) = panels([""], xlabel, size=(6.0, 1.0 + 0.25 * len(bars)))
-    table = pd.DataFrame([(bar.mean, bar.deviation) for bar in bars.values()], list(bars), ["mean", "deviation"])
-    colours = [OFF if variant.startswith("off") else ON for variant in bars]
-    panel.barh(table.index, table["mean"].fillna(0), color=colours, xerr=table["deviation"], capsize=2)
+        rows.append(row | {"interval": show_interval(difference), "pairs": difference.n} | measures)
+        name = " ".join(word for word in variant.split() if not word[0].isdigit())  # without the amplitude
+        findings |= {name: difference, f"{name}, {TO_MOVE}": measures[TO_MOVE]}
+    table = pd.DataFrame(rows)
+    return FigureResult(draw_differences(table), table, findings, [FOOTNOTE])
+
+
+def draw_differences(table: pd.DataFrame) -> Figure:
+    compared = table[table["variant"] != "off"]
+    xlabel = "accuracy minus that of the plain network (points), 95% intervals"
+    figure, (panel,) = panels([""], xlabel, size=(6.0, 1.0 + 0.25 * len(compared)))
+    for y, (variant, cell) in enumerate(zip(compared["variant"], compared["difference (points)"], strict=True)):
+        colour = ON if variant.startswith(tuple(PAN_NAMES.values())) else OFF
+        panel.errorbar(cell.mean, y, xerr=cell.half_width, fmt="o", color=colour, capsize=3, markersize=4)
     panel.axvline(0, color=GREY, linewidth=1)
+    panel.set_yticks(range(len(compared)), compared["variant"], fontsize=8)
     panel.invert_yaxis()
-    findings: Findings = {variant.split()[0]: bar for variant, bar in bars.items() if len(variant.split()) == 2}
-    return FigureResult(figure, pd.DataFrame(rows), findings, [FOOTNOTE])
+    return figure
 
 
-def describe(run: pd.Series) -> str:
+def show_interval(cell: MeanStd) -> str:
+    low, high = cell.mean - cell.half_width, cell.mean + cell.half_width
+    return "" if isnan(cell.half_width) else f"{low:+.2f} to {high:+.2f}"
+
+
+def shared_initialisation(runs: pd.DataFrame) -> dict[str, str]:
+    """The initialisation of all runs, which needs no mention; empty if there are several."""
+    initialisations = column(runs, "model.init").fillna(USUAL["model.init"]).unique()
+    return {"model.init": initialisations[0]} if len(initialisations) == 1 else {}
+
+
+def describe(run: pd.Series, usual: Mapping[str, str]) -> str:
     """PAN∘ 0.1 init=he"""
-    others = [f"{name.split('.')[-1]}={run[name]}" for name, usual in USUAL.items() if run.get(name, usual) != usual]
+    others = [f"{name.split('.')[-1]}={run[name]}" for name, value in usual.items() if run.get(name, value) != value]
     return " ".join([run["pan"], *others])
 
 
