@@ -150,9 +150,9 @@ def make_trainer(experiment: Experiment, net: Network) -> LocalTrainer:
     from fedpan_exp.training import Classifier
 
     fabric = experiment.fabric.make(gpu=torchrun.local_gpu())
-    print_status(
-        "device", f"{fabric.device}, {torch.get_num_threads()} threads, precision {experiment.fabric.precision}"
-    )
+    threads = torch.get_num_threads()
+    counted = f"{threads} thread{'' if threads == 1 else 's'}"
+    print_status("device", f"{fabric.device}, {counted}, precision {experiment.fabric.precision}")
     return LocalTrainer(fabric, Classifier(net, experiment.training), experiment.dataset.transform(fabric.device))
 
 
