@@ -150,7 +150,7 @@ def test_every_sweep_composes_and_has_a_description(sweep):
     grids = Grids(**{key: content.get(key) for key in GRID_KEYS})
     alone = [] if sweep == "search" else ["hydra.sweeper.file=null"]
     for scale, which in (("paper", 0), ("laptop", -1), ("smoke", -1)):
-        for overrides in grids.expand(scale, ()):
+        for overrides in grids.expand(scale, {}):
             job = [end(override, which) for override in overrides]
             if sweep == "search":  # has no jobs before it starts
                 assert experiment(f"sweeps={sweep}", f"scale={scale}", *job).scale == scale
@@ -165,7 +165,7 @@ def test_every_sweep_composes_and_has_a_description(sweep):
 
 def test_a_laptop_keeps_the_kind_of_network_and_what_a_sweep_varies():
     def at_laptop(grid: dict, **of_file: dict) -> set[str]:
-        ((*overrides,),) = Grids([grid], scales={"laptop": of_file} if of_file else None).expand("laptop", ())
+        ((*overrides,),) = Grids([grid], scales={"laptop": of_file} if of_file else None).expand("laptop", {})
         return set(overrides)
 
     narrow = {"dataset=cifar10", "model=vgg9", *(f"{key}={value}" for key, value in NARROW.items())}
@@ -176,6 +176,22 @@ def test_a_laptop_keeps_the_kind_of_network_and_what_a_sweep_varies():
     assert at_laptop({"dataset": "femnist"}) == {"dataset=mnist", "model=mlp"}
     assert at_laptop({"dataset": "svhn", "model": "vgg13"}, dataset="svhn") == {"dataset=svhn", "model=vgg13"}
     assert at_laptop({"pan": "off"}) == {"pan=off"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("dataset=mnist model=mlp", {("mnist", "mlp")}),
+        ("dataset=mnist", {("mnist", "mlp")}),
+        ("dataset=cifar10", {("cifar10", "mlp"), ("cifar10", "vgg9")}),
+        ("dataset=mnist,cifar10 model=mlp", {("mnist", "mlp"), ("cifar10", "mlp")}),
+        ("model=mlp", {("mnist", "mlp"), ("cifar10", "mlp")}),
+    ],
+)
+def test_what_stands_in_at_a_laptop_follows_what_is_typed(typed, expected):
+    """sweeps=ot has MNIST with an MLP and CIFAR-10 with VGG9, which a laptop narrows."""
+    jobs = read_jobs("sweeps=ot", "scale=laptop", *typed.split())
+    assert {(job.experiment.dataset.name, job.experiment.model.name) for job in jobs} == expected
 
 
 FEWER = {  # sweep, or the start of its name -> settings that make it smaller

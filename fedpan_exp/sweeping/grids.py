@@ -1,7 +1,7 @@
 """Expand the grids of a sweep into the overrides of its jobs, at a scale."""
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -46,10 +46,10 @@ class Grids:
             if values in (None, "", []):
                 raise ConfigError(f"{setting} in {source} must have values, got none")
 
-    def expand(self, scale: str, typed: Collection[str]) -> list[list[str]]:
+    def expand(self, scale: str, typed: Mapping[str, Any]) -> list[list[str]]:
         """Return one list of overrides per grid, with values still to be swept over.
 
-        `typed` are the settings on the command line, which replace those of the grids.
+        `typed` are the settings on the command line, which replace those of the grids, and what stands in for them.
         """
         at_scale = (self.scales or {}).get(scale, {})
         expanded = []
@@ -57,7 +57,8 @@ class Grids:
             chosen = (self.params or {}) | shared | grid
             own = chosen.pop("scales", {}).get(scale, {})
             if self.grids:
-                chosen |= stand_ins(scale, chosen, at_scale | own)
+                effective = chosen | {key: value for key, value in typed.items() if key in chosen}
+                chosen |= stand_ins(scale, effective, at_scale | own)
             expanded.append(tuple(f"{key}={value}" for key, value in chosen.items() if key not in typed))
         return [list(grid) for grid in dict.fromkeys(expanded)]  # stand-ins can make two grids equal
 

@@ -102,9 +102,13 @@ def compose_jobs(grids: Grids, master: DictConfig, loader: ConfigLoader, seed: i
             values = str(override.input_line).partition("=")[2]
             raise ConfigError(f"{group} must be a single option with sweeps=..., got {values}")
     grids.check(f"sweeps/{sweep}.yaml" if sweep else "hydra.sweeper")
+    values_typed = {  # a list of values stays text: it has no dataset or network of its own to stand in for
+        key: str(override.input_line).partition("=")[2] if override.is_sweep_override() else override.value()
+        for key, override in on_command_line.items()
+    }
     lines = [
         overrides
-        for grid in grids.expand(scale, on_command_line)
+        for grid in grids.expand(scale, values_typed)
         for overrides in product(parser.parse_overrides([*grid, *typed]))
     ]
     jobs: list[Job] = []

@@ -33,7 +33,7 @@ def stand_ins(scale: str, grid: Mapping[str, Any], at_scale: Mapping[str, Any]) 
 
 def _narrow(grid: Mapping[str, Any]) -> dict[str, Any]:
     dataset = SUBSTITUTES.get(grid["dataset"], grid["dataset"])
-    if dataset != "cifar10":
+    if dataset != "cifar10" or grid.get("model") == "mlp":
         return {"dataset": dataset, "model": "mlp"}
     has_own_scene = "fl_scene" in grid or grid.get("study", "federate") not in TRAINING_ROUNDS
     scene = {} if has_own_scene else {key: value for key, value in LEARNABLE.items() if key not in grid}
