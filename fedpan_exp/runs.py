@@ -13,6 +13,8 @@ from rich.table import Table
 
 from fedpan_exp.system.console import clock, console, error_console, exit_on_error
 from fedpan_exp.system.errors import UserError
+from fedpan_exp.tracking.archive import as_folder, write_archive
+from fedpan_exp.tracking.record import FINISHED
 from fedpan_exp.tracking.runs import UNFINISHED, RunEntry, find_runs
 from fedpan_exp.tracking.wandb_sync import sync
 
@@ -25,6 +27,7 @@ examples:
   python -m fedpan_exp.runs runs --retry                 the commands that finish unfinished runs
   python -m fedpan_exp.runs runs --retry run             run these commands, one after another
   python -m fedpan_exp.runs runs --json                  as JSON
+  python -m fedpan_exp.runs runs --zip runs.zip          settings and records in one file, which the report reads
   python -m fedpan_exp.runs sync runs                    upload the W&B runs that were logged offline
 """
 INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
@@ -46,6 +49,7 @@ def main() -> None:
     )
     parser.add_argument("--sweep", metavar="NAME", help="show the runs that this sweep covers, including missing ones")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--zip", type=Path, metavar="FILE", help="archive settings and records of finished runs")
     parser.add_argument(
         "--retry",
         nargs="?",
@@ -60,15 +64,22 @@ def main() -> None:
             paths = paths[1:]
         filters = [arg for arg in paths if "=" in arg]
         folders = [Path(arg) for arg in paths if "=" not in arg] or [Path("runs")]
-        for folder in folders:
-            if not folder.is_dir():
-                raise UserError(f"there is no folder {folder}")
-        runs = find_runs(folders, filters, args.sweep)
+        runs = find_runs([as_folder(folder) for folder in folders], filters, args.sweep)
         if is_sync:
             raise SystemExit(sync([run.folder for run in runs if run.status != "running"]))
+        if args.zip:
+            raise SystemExit(archive([run for run in runs if run.status in FINISHED], args.zip))
         if not runs:
             error_console.print(f"no matching runs in {', '.join(map(str, folders))}", markup=False)
         raise SystemExit(show(runs, args.json, args.retry))
+
+
+def archive(runs: list[RunEntry], path: Path) -> int:
+    if not runs:
+        raise UserError("there is no finished run to archive")
+    write_archive(path, runs)
+    console.print(f"{len(runs)} run{'' if len(runs) == 1 else 's'} in {path}: python -m fedpan_exp.report {path}")
+    return 0
 
 
 def show(runs: list[RunEntry], as_json: bool, retry: str | None) -> int:

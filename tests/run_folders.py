@@ -170,6 +170,8 @@ def summary_of(settings: dict[str, Any], lines: list[dict[str, Any]], generator:
         if study == "divergence":
             summary[f"summary/divergence/{layer}"] = on * (1 + generator.random())
             summary[f"summary/gradient_variance/{layer}"] = on * (0.1 + generator.random())
+        if "matching_gap" in settings["probes"]:
+            summary[f"summary/matching_gap/{layer}"] = 0.01 * generator.random()
         if study in ("matching", "preference"):
             summary[f"summary/{study}/{layer}"] = 0.9 - 0.4 * on + 0.1 * generator.random()
     if study == "shuffle_error":

@@ -119,12 +119,15 @@ SWEEPS: dict[str, list[Grid]] = {
     "E": [grid(pan=OFF_ON, fl_scene__E=[1, 2, 5, 10, 20])],
     "A": [grid(pan=[*(("mul", A) for A in (0.0, *MUL)), *(("add", A) for A in ADD)])],
     "controls": [
-        grid(pan=[*OFF_ON, ("add", 0.05)], model__init=["authors", "he"], seed=[0, 1]),
+        grid(pan=[*OFF_ON, ("add", 0.05)], model__init=["authors", "he"], probes=[["matching_gap"]], seed=[0, 1]),
         grid(pan=[("bias_init", 0.05), ("rates", 0.1)], model__init=["authors"], seed=[0, 1]),
         grid(pan=[("mul", 0.1)], model__init=["authors"], pan__order=["shuffled"], seed=[0, 1]),
+        grid(pan=[("mul", 0.1)], model__init=["authors"], pan__per_client=["own"], seed=[0, 1]),
     ],
     "absorb": [
-        grid(pan=[*OFF_ON, ("add", 0.05), ("slope", 0.1)], seed=[0, 1]),
+        grid(pan=[*OFF_ON, ("add", 0.05), ("frozen_bias", 0.05), ("after", 0.05), ("slope", 0.1)], seed=[0, 1]),
+        grid(pan=[("w_asym", 0.1)], pan__n_fix=[8], seed=[0, 1]),
+        grid(pan=[("sigma_asym", 0.5)], seed=[0, 1]),
         grid(pan=[("off", 0.0)], algorithm=["fedpfn"], seed=[0, 1]),
         grid(pan=[("off", 0.0)], model__head=["etf"], seed=[0, 1]),
     ],

@@ -14,6 +14,7 @@ EXAMPLES = """\
 examples:
   python -m fedpan_exp.report                              runs/ -> report/index.html, figures and tables
   python -m fedpan_exp.report runs /mnt/other/runs         runs of several machines together
+  python -m fedpan_exp.report runs.zip                     an archive, written by python -m fedpan_exp.runs --zip
   python -m fedpan_exp.report runs --sweep alpha           one sweep only; --sweep again for another
   python -m fedpan_exp.report runs --out paper --target 0.9
   python -m fedpan_exp.report runs --claims                which claims of the paper hold, how sure that is
@@ -30,7 +31,7 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "folders", nargs="*", type=Path, default=[Path("runs")], help="folders that contain run folders (runs)"
+        "folders", nargs="*", type=Path, default=[Path("runs")], help="folders of runs, or their archives (runs)"
     )
     parser.add_argument("--sweep", action="append", default=[], help="only this sweep; may be repeated")
     parser.add_argument("--out", type=Path, default=Path("report"), help="folder to write to (report)")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedpan_exp.system.errors import UserError
+from fedpan_exp.tracking.archive import as_folder
 from fedpan_exp.tracking.identity import NEUTRAL_VALUES, NON_IDENTITY_KEYS
 from fedpan_exp.tracking.runs import RunEntry
 
@@ -32,7 +32,7 @@ Signature = tuple[object, ...]
 
 
 def load(*folders: str | Path) -> pd.DataFrame:
-    """All runs of these folders (`runs` by default), indexed by name.
+    """All runs of these folders (`runs` by default) or archives (`runs.zip`), indexed by name.
 
     Settings have their dotted names (`fl_scene.alpha`), numbers of the summary theirs (`summary/last5_acc`). `pan` is a
     label (off, PAN+ 0.05, PAN∘ 0.1 T=8); with PANs off `pan.A` is 0 and the other settings of `pan` are missing.
@@ -110,11 +110,9 @@ def belongs(name: str, groups: Iterable[str]) -> bool:
 
 
 def run_folders(folders: Iterable[Path]) -> list[Path]:
-    """Direct subfolders with at least one file of a run; status.json may be missing."""
+    """Direct subfolders with at least one file of a run; status.json may be missing. Archives count as folders."""
     found = []
-    for folder in folders:
-        if not folder.is_dir():
-            raise UserError(f"there is no folder {folder}")
+    for folder in map(as_folder, folders):
         candidates = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
         found += [path for path in candidates if any((path / name).exists() for name in FILES[:2] + FILES[3:4])]
     return found

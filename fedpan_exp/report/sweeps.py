@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from fedpan_exp.tracking.archive import as_folder
+
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
@@ -48,7 +50,7 @@ def _counts(values: pd.Series) -> str:
 
 
 def listings(folders: Iterable[Path]) -> list[Path]:
-    return sorted(path for folder in folders for path in folder.glob(".sweeps/*.json"))
+    return sorted(path for folder in map(as_folder, folders) for path in folder.glob(".sweeps/*.json"))
 
 
 def read_sweeps(folders: Iterable[Path], runs: pd.DataFrame) -> tuple[list[Sweep], list[str]]:

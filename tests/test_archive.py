@@ -1,0 +1,89 @@
+"""Archives of runs: the same numbers as their folders, nothing of the machine."""
+
+import zipfile
+
+import pytest
+from run_folders import make_listing, make_run
+
+from fedpan_exp import runs
+from fedpan_exp.report import __main__ as report
+from fedpan_exp.report import load
+from fedpan_exp.report.sweeps import read_sweeps
+from fedpan_exp.system.atomic_io import read_json, write_json
+from fedpan_exp.tracking.archive import PATHS
+
+
+def call(module, monkeypatch, *args: object) -> int:
+    monkeypatch.setattr("sys.argv", ["fedpan_exp", *map(str, args)])
+    try:
+        module.main()
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    return 0
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = [make_run(tmp_path / "runs", pan=pan, seed=seed) for pan in (("off", 0.0), ("mul", 0.1)) for seed in (0, 1)]
+    make_listing(tmp_path / "runs", "alpha", made, swept=["pan"])
+    status = read_json(made[0] / "status.json") | {"host": "secret", "command": ["pan=off", "runs=/home/me/runs"]}
+    write_json(made[0] / "status.json", status)
+    (made[0] / "weights.safetensors").write_bytes(b"weights")
+    return tmp_path / "runs"
+
+
+def test_an_archive_is_read_like_its_folder(folder, tmp_path, monkeypatch, capsys):
+    archive = tmp_path / "shared.zip"
+    assert call(runs, monkeypatch, folder, "--zip", archive) == 0
+    assert f"4 runs in {archive}" in capsys.readouterr().out.replace("\n", "")
+    columns = [name for name in load(folder) if name not in ("folder", *PATHS)]
+    assert load(archive)[columns].equals(load(folder)[columns])
+    (from_folder,), (from_archive,) = (read_sweeps([path], load(path))[0] for path in (folder, archive))
+    assert list(from_archive.runs.index) == list(from_folder.runs.index)
+    assert call(report, monkeypatch, archive, "--out", tmp_path / "report") == 0
+    assert (tmp_path / "report" / "index.html").exists()
+
+
+def test_an_archive_says_nothing_about_the_machine(folder, tmp_path, monkeypatch):
+    assert call(runs, monkeypatch, folder, "--zip", tmp_path / "shared.zip") == 0
+    with zipfile.ZipFile(tmp_path / "shared.zip") as archive:
+        names, texts = archive.namelist(), b"".join(map(archive.read, archive.namelist()))
+    assert not any(name.endswith("weights.safetensors") for name in names)
+    assert b"secret" not in texts
+    assert b"/home/me" not in texts
+    assert b"pan=off" in texts
+
+
+def test_only_records_are_extracted(folder, tmp_path, monkeypatch):
+    """An archive is not trusted: other members, and those outside of the folder, are left out."""
+    archive = tmp_path / "shared.zip"
+    assert call(runs, monkeypatch, folder, "--zip", archive) == 0
+    with zipfile.ZipFile(archive, "a") as file:
+        for name in ("../../evil/config.yaml", "evil/run.py", "/evil/status.json"):
+            file.writestr(name, "{}")
+    loaded = load(archive)
+    assert len(loaded) == 4
+    extracted = loaded["folder"].iloc[0].parent
+    assert not list(extracted.rglob("*.py"))
+    assert not list(extracted.rglob("evil"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(b"no zip", "must be a folder of runs or their archive"), (None, "there is no folder")]
+)
+def test_what_is_no_archive_gets_one_line(tmp_path, monkeypatch, capsys, content, message):
+    path = tmp_path / "broken.zip"
+    if content is not None:
+        path.write_bytes(content)
+    for module in (runs, report):
+        assert call(module, monkeypatch, path) == 1
+        error = capsys.readouterr().err.strip()
+        assert message in error.replace("\n", " ")
+        assert "Traceback" not in error
+
+
+def test_nothing_finished_is_not_archived(tmp_path, monkeypatch, capsys):
+    (tmp_path / "runs").mkdir()
+    assert call(runs, monkeypatch, tmp_path / "runs", "--zip", tmp_path / "empty.zip") == 1
+    assert "no finished run" in capsys.readouterr().err
+    assert not (tmp_path / "empty.zip").exists()
