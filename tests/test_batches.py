@@ -131,3 +131,5 @@ def test_a_fraction_of_an_epoch_without_any_sample_is_refused():
     check_local_work([1, 9], Scene(E=0.5, steps=2))
     with pytest.raises(ConfigError, match=r"fl_scene.E must be at least 1 sample of every client, .* has 1, got 0.5"):
         check_local_work([1, 9], Scene(E=0.5))
+    with pytest.raises(ConfigError, match=r"fl_scene.E must be at least 2 samples of every client, .* has 9, got 0.2"):
+        check_local_work([9, 19], Scene(E=0.2), fewest=2)  # as with BatchNorm, which skips a batch of one sample

@@ -203,4 +203,4 @@ def test_bad_settings_are_refused(overrides, message):
 def test_it_runs_from_the_command_line(command):
     result = command("scale=smoke", "algorithm=fed2", "model.width=20", "model.groups=10", "fl_scene.E=1")
     assert result.code == 0, result.err
-    assert "groups    10, with fc2 (20) fc3 (20) head of their own behind fc1 (20)" in result.out
+    assert "groups    10, with fc2 (20) fc3 (20) head of their own after fc1 (20)" in result.out

@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -72,6 +73,12 @@ def test_another_algorithm_starts_from_the_weights_alone(parent):
     assert child.status == "done"
 
 
+def test_another_number_of_clients_starts_from_the_weights_alone(parent):
+    """Scaffold's server moves by the fraction of all clients that took part."""
+    assert next(fp.federate(*settings(parent))).server.clients == 6
+    assert next(fp.federate(*settings(parent, "fl_scene.K=9"))).server.clients == 9
+
+
 def test_what_cannot_be_forked_is_refused_in_one_line(parent, tmp_path):
     name = parent.folder.name
     for setting, message in {
@@ -90,6 +97,22 @@ def test_a_damaged_checkpoint_is_refused(parent):
     kept = parent.folder / "kept" / "0000001.safetensors"
     content = kept.read_bytes()
     kept.write_bytes(content[:-1])
-    with pytest.raises(UserError, match=r"fork must name an intact checkpoint, got .* is damaged"):
+    with pytest.raises(UserError, match=r"fork must name an intact run, got .* is damaged"):
         next(fp.federate(*settings(parent, f"fork={parent.folder.name}@1")))
     kept.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "reason"),
+    [
+        ("config.yaml", ": : [", "config.yaml is damaged"),
+        ("config.yaml", "a: 1", "config.yaml is damaged"),
+        ("metrics.jsonl", '{"round": 1}\n', "metrics.jsonl lacks records of the first 2 rounds"),
+    ],
+)
+def test_a_damaged_parent_is_refused(parent, tmp_path, file, content, reason):
+    damaged = tmp_path / parent.folder.name
+    shutil.copytree(parent.folder, damaged)
+    (damaged / file).write_text(content)
+    with pytest.raises(UserError, match=rf"fork must name an intact run, got .* \({reason}\)"):
+        fp.run(*settings(parent, f"runs={tmp_path}"))

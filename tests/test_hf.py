@@ -127,6 +127,11 @@ def damaged() -> datasets.Dataset:
         (lambda: rows(6, fine=[0] * 6), ["dataset.label=fine"], r"dataset.classes must be at least 2, got 1"),
         (damaged, [], r"image 2 of train in .* cannot be decoded as an image \(unknown image format\)"),
         (lambda: datasets.DatasetDict(other=rows()), [], r"dataset.hf must have a split train, got other in"),
+        (
+            lambda: datasets.DatasetDict(train=rows(6, fine=["a", "c"] * 3), test=rows(6, fine=["b", "c"] * 3)),
+            ["dataset.label=fine"],
+            r"has b in its test set, which its training set does not have",
+        ),
     ],
 )
 def test_a_dataset_that_cannot_be_used_is_refused_in_one_line(tmp_path, table, more, message):

@@ -258,6 +258,11 @@ def test_csv_and_tensorboard_at_once(command):
         assert logged == pytest.approx({record["round"]: record[name] for record in records if name in record})
 
 
+def test_tensorboard_leaves_out_what_is_no_number(command):
+    ended = command("study=doctor", "dataset=digits", "model.width=8", "pan=after", "logger=tensorboard")
+    assert (ended.code, ended.err) == (0, "")  # with the encoding after the ReLU there is no cost of a swap
+
+
 @pytest.mark.parametrize("name", ["tensorboard", "trackio", "mlflow"])
 def test_a_logger_without_its_package(command, monkeypatch, name):
     monkeypatch.setattr("fedpan_exp.tracking.logger.find_spec", lambda name: None)

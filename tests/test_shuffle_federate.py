@@ -53,6 +53,17 @@ def test_shuffling_commutes_with_training(name):
             torch.testing.assert_close(tensor, shuffled_after[key], atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_momentum_has_the_name_of_its_parameter_although_another_one_is_frozen(fast):
+    net = NETS["mlp"](OFF)
+    net.fixed["body.fc1.bias"] = torch.ones_like(net.get_parameter("body.fc1.bias"), dtype=torch.bool)
+    trainer = trainer_of(net, Training(fast=fast))
+    train(trainer, list(clients_of(random_images(40), [40]).batches(0, 1, E=1, B=8)))
+    shapes = {name: tensor.shape for name, tensor in trainer.momenta().items()}
+    assert shapes.keys() >= {"body.fc1.weight", "head.bias"}
+    assert shapes == {name: net.get_parameter(name).shape for name in shapes}
+
+
 @pytest.mark.parametrize(("pan", "changes"), [(OFF, False), (Pan("mul", A=0.5), True)])
 def test_a_shuffle_changes_the_output_only_with_pans(pan, changes):
     images = random_images(40)

@@ -6,13 +6,13 @@ from rich.table import Table
 
 from fedpan_exp.cli.baseline import Baseline
 from fedpan_exp.config.choices import Choice, describe_choices, short
+from fedpan_exp.config.schema import LAST
 from fedpan_exp.system.atomic_io import read_json, read_lines
 from fedpan_exp.system.console import clock, console, print_status
 from fedpan_exp.system.errors import Diverged
 from fedpan_exp.tracking.logs import flat
 from fedpan_exp.tracking.record import Record
 
-LAST = 5  # a run reports the mean accuracy of its last five tests, or of all if there are fewer
 NEAR_CHANCE = 1.5  # times the accuracy of guessing
 
 SHOWN = {  # key of the summary -> label and format
@@ -52,7 +52,7 @@ def print_all_settings(record: Record) -> None:
     ungrouped = {}
     for group, values in record.settings.items():
         if isinstance(values, dict):
-            shown = {key.replace("/", "."): value for key, value in flat(values).items()}
+            shown = flat(values, separator=".")
             print_status(group, "  ".join(f"{key}={short(value)}" for key, value in shown.items()))
         else:
             ungrouped[group] = values

@@ -35,7 +35,7 @@ def find_choices(cfg: DictConfig, hydra: HydraConf, args: Sequence[str]) -> list
         for override in hydra.overrides.task
     ]
     defaults, _ = _read(CONF / "config.yaml", "config")
-    raw, resolved = (_flatten(OmegaConf.to_container(cfg, resolve=resolve)) for resolve in (False, True))
+    raw, resolved = (_flat(OmegaConf.to_container(cfg, resolve=resolve)) for resolve in (False, True))
     folders = [Path(source.path) for source in hydra.runtime.config_sources if source.schema == "file"]
     for group, option in options.items():
         for path in _files(folders, group, option):
@@ -59,9 +59,7 @@ def find_changes(cfg: DictConfig, overrides: Sequence[str]) -> list[str]:
     """The overrides that change something: options other than the default, and settings with other values."""
     default_options, _ = _read(CONF / "config.yaml", "config")
     options = [override for override in overrides if _key(override) in default_options]
-    defaults, chosen = (
-        _flatten(OmegaConf.to_container(each, resolve=True)) for each in (compose_config(*options), cfg)
-    )
+    defaults, chosen = (_flat(OmegaConf.to_container(each, resolve=True)) for each in (compose_config(*options), cfg))
 
     def changes(override: str) -> bool:
         key = _key(override)
@@ -105,12 +103,12 @@ def _read(path: Path, group: str) -> tuple[dict[str, str], dict[str, Any]]:
     content: Any = OmegaConf.to_container(OmegaConf.create(text))
     entries = [entry for entry in content.pop("defaults", []) if isinstance(entry, dict)]
     options = {_group(key): option for entry in entries for key, option in entry.items()}
-    others = _flatten({key: value for key, value in content.items() if key not in (group, "hydra", *GRID_KEYS)})
+    others = _flat({key: value for key, value in content.items() if key not in (group, "hydra", *GRID_KEYS)})
     return options, others if is_global else {}
 
 
-def _flatten(settings: Any) -> dict[str, Any]:
-    return {name.replace("/", "."): value for name, value in flat(settings).items()}
+def _flat(settings: Any) -> dict[str, Any]:
+    return flat(settings, separator=".")
 
 
 def _group(key: str) -> str:

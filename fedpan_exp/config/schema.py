@@ -31,6 +31,7 @@ from fedpan_exp.system.rng import rng
 from fedpan_exp.tracking.logger import LoggerSettings
 from fedpan_exp.training import FabricSettings, Training
 
+LAST = 5  # the paper reports the mean test accuracy of the last five rounds
 AUTO = "auto"  # the seed of a sweep that adds seeds until its comparisons are settled
 
 if TYPE_CHECKING:
@@ -147,10 +148,10 @@ class Experiment:
         )
 
     def evaluates(self, round_idx: int) -> bool:
-        """Whether to test after a round: every `eval_every` rounds, and in the last five, whose mean is reported."""
+        """Whether to test after a round: every `eval_every` rounds, and in the last ones, whose mean is reported."""
         H = self.fl_scene.H
         every = max(1, round(self.eval_every if self.eval_every >= 1 else self.eval_every * H))
-        return round_idx % every == 0 or round_idx > H - 5
+        return round_idx % every == 0 or round_idx > H - LAST
 
     def probes_at(self, round_idx: int) -> bool:
         """Whether the probes measure a round."""

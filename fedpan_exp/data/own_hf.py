@@ -178,6 +178,8 @@ def _labels(parts: Mapping[str, Dataset], column: str, name: str) -> dict[str, t
     values = {split: np.array(rows[column]) for split, rows in parts.items()}
     if all(array.dtype.kind == "U" for array in values.values()):
         classes = np.unique(values["train"])
+        if unknown := sorted(set(np.concatenate(list(values.values())).tolist()) - set(classes.tolist())):
+            raise DataError(f"{name} has {listed(unknown)} in its test set, which its training set does not have")
         values = {split: np.searchsorted(classes, array) for split, array in values.items()}
     for split, array in values.items():
         if array.ndim != 1 or array.dtype.kind not in "iu" or array.min() < 0:

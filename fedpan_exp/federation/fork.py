@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +45,16 @@ class Fork:
     def _checkpoints(self) -> Checkpoints:
         return Checkpoints(self.folder / KEPT, self.folder.name, CheckpointSettings())
 
-    @property
+    @cached_property
     def _settings(self) -> dict[str, Any]:
-        return yaml.safe_load((self.folder / "config.yaml").read_text(encoding="utf-8"))
+        try:
+            settings = yaml.safe_load((self.folder / "config.yaml").read_text(encoding="utf-8"))
+            return {group: dict(settings[group]) for group in ("dataset", "model", "algorithm")}
+        except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
+            raise self._not_intact("config.yaml is damaged") from None
+
+    def _not_intact(self, reason: str) -> ConfigError:
+        return ConfigError(f"fork must name an intact run, got {self.folder} ({reason})")
 
     def check(self, H: int, groups: Mapping[str, Mapping[str, Any]]) -> None:
         """Require more rounds than the parent's, and the parent's values of some settings, by group."""
@@ -57,13 +65,17 @@ class Fork:
                 require(parents == value, f"{group}.{name}", f"{parents}, as in the run that is forked", value)
 
     def start(self, task: FederatedTask, states: ClientStates) -> Checkpoint:
-        """The state after the round of the fork. What an algorithm keeps is taken over by the same algorithm only."""
+        """The state after the round of the fork.
+
+        What an algorithm keeps is taken over by the same algorithm with the same number of clients only.
+        """
         device = task.trainer.fabric.device
         try:
             checkpoint = self._checkpoints.load(self.round_idx, device)
         except (OSError, ValueError, KeyError) as error:
-            raise ConfigError(f"fork must name an intact checkpoint, got {self.folder} ({first_line(error)})") from None
-        if self._settings["algorithm"]["name"] == task.algorithm.name:
+            raise self._not_intact(first_line(error)) from None
+        has_same_clients = checkpoint.server.clients == len(task.clients)
+        if has_same_clients and self._settings["algorithm"]["name"] == task.algorithm.name:
             with states.transaction():
                 for k, file in checkpoint.clients.items():
                     states[k] = load_file(self.folder / KEPT / "clients" / file)
@@ -75,4 +87,8 @@ class Fork:
 
     def records(self, size: int) -> bytes:
         """The lines of metrics.jsonl until the fork."""
-        return (self.folder / "metrics.jsonl").read_bytes()[:size]
+        path = self.folder / "metrics.jsonl"
+        lines = path.read_bytes()[:size] if path.is_file() else b""
+        if len(lines) < size:
+            raise self._not_intact(f"metrics.jsonl lacks records of the first {self.round_idx} rounds")
+        return lines

@@ -1,7 +1,7 @@
 """Run folders as one pandas table: a row per run, a column per setting and per number of its summary."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from math import isfinite
 from numbers import Real
@@ -13,6 +13,7 @@ import pandas as pd
 
 from fedpan_exp.tracking.archive import as_folder
 from fedpan_exp.tracking.identity import NEUTRAL_VALUES, NON_IDENTITY_KEYS
+from fedpan_exp.tracking.logs import flat
 from fedpan_exp.tracking.runs import RunEntry
 
 VALUE = "summary/last5_acc"  # what runs are compared by, unless stated otherwise
@@ -25,7 +26,8 @@ COLUMNS = (
     *("folder", "status", "problem", "complete", "pans", "pan", "seed", "study", "dataset", "model", "algorithm"),
     *("rounds", "versions", "identity"),
 )
-FILES = ("status.json", "metrics.jsonl", "summary.json", "config.yaml", "partition.csv")
+ANY_OF = ("status.json", "metrics.jsonl", "config.yaml")  # what makes a folder a run folder
+FILES = (*ANY_OF, "summary.json", "partition.csv")
 CACHED = 4096  # runs in memory; only changed ones are read again
 
 Signature = tuple[object, ...]
@@ -57,7 +59,7 @@ def records(folder: Path) -> pd.DataFrame:
 
 
 def curves(folders: Iterable[Path], name: str, against: str = "round") -> pd.DataFrame:
-    """A column of several runs' metrics.jsonl at the rounds in which all that have it are finite: [rounds, runs]."""
+    """One metric of several runs, [rounds, runs], at the rounds where it is finite in every run that has it."""
     numbers = [
         records(folder).reindex(columns=[against, name]).apply(pd.to_numeric, errors="coerce") for folder in folders
     ]
@@ -114,7 +116,7 @@ def run_folders(folders: Iterable[Path]) -> list[Path]:
     found = []
     for folder in map(as_folder, folders):
         candidates = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-        found += [path for path in candidates if any((path / name).exists() for name in FILES[:2] + FILES[3:4])]
+        found += [path for path in candidates if any((path / name).exists() for name in ANY_OF)]
     return found
 
 
@@ -127,15 +129,7 @@ def signature(folder: Path) -> Signature:
 def _read(folder: Path, signature: Signature) -> dict[str, Any]:
     """A row of the table."""
     entry = RunEntry(folder)
-    settings = flatten(entry.settings) if isinstance(entry.settings, dict) else {}
-    defects = list(_records(folder, file_signature(folder / "metrics.jsonl"))[1])
-    if entry.status == "unreadable":
-        defects.append("status.json is missing or damaged")
-    if not settings:
-        defects.append("config.yaml is missing or damaged")
-    rounds, recorded = entry.summary.get("summary/rounds"), len(records(folder))
-    if entry.status == "done" and isinstance(rounds, int) and rounds != recorded:
-        defects.append(f"summary.json counts {rounds} rounds, metrics.jsonl has {recorded}")
+    defects, settings = _defects(entry), flat(entry.settings, separator=".")
     reasons = [] if entry.status == "done" else [entry.reason or entry.status]
     numbers = {name: value for name, value in entry.summary.items() if isinstance(value, Real) and isfinite(value)}
     groups = {name.removesuffix(".name"): value for name, value in settings.items() if name.endswith(".name")}
@@ -166,6 +160,20 @@ def _read(folder: Path, signature: Signature) -> dict[str, Any]:
     }
 
 
+def _defects(entry: RunEntry) -> list[str]:
+    """What is wrong with the files of a run."""
+    lines, damage = _records(entry.folder, file_signature(entry.folder / "metrics.jsonl"))
+    defects = list(damage)
+    if entry.status == "unreadable":
+        defects.append("status.json is missing or damaged")
+    if not entry.settings:
+        defects.append("config.yaml is missing or damaged")
+    rounds = entry.summary.get("summary/rounds")
+    if entry.status == "done" and isinstance(rounds, int) and rounds != len(lines):
+        defects.append(f"summary.json counts {rounds} rounds, metrics.jsonl has {len(lines)}")
+    return defects
+
+
 @lru_cache(CACHED)
 def _records(folder: Path, signature: object) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """The readable lines of metrics.jsonl, and a description of each kind of damage."""
@@ -190,14 +198,6 @@ def _parse(line: str) -> Any:
         return json.loads(line)
     except ValueError:
         return None
-
-
-def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """A nested mapping by dotted names such as fl_scene.alpha."""
-    values: dict[str, Any] = {}
-    for name, value in settings.items():
-        values |= flatten(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
-    return values
 
 
 def _pan_label(pan: dict[str, Any]) -> str:

@@ -108,15 +108,15 @@ class TensorBoardLogger:
 
 
 def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
-    return {name: value for name, value in metrics.items() if not isinstance(value, str)}
+    return {name: value for name, value in metrics.items() if isinstance(value, int | float)}
 
 
-def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat(settings: Mapping[str, Any], separator: str = "/", prefix: str = "") -> dict[str, Any]:
     """Flatten nested settings to names like fl_scene/alpha; W&B advises against dots in names."""
     values: dict[str, Any] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
-            values |= flat(value, f"{prefix}{name}/")
+            values |= flat(value, separator, f"{prefix}{name}{separator}")
         else:
             values[f"{prefix}{name}"] = value
     return values

@@ -67,10 +67,12 @@ class RunEntry:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
+        """config.yaml; empty if it is missing or damaged."""
         try:
-            return yaml.load((self.folder / "config.yaml").read_text(encoding="utf-8"), Loader=yaml.CSafeLoader) or {}
-        except (OSError, yaml.YAMLError):
+            content = yaml.load((self.folder / "config.yaml").read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+        except (OSError, ValueError, yaml.YAMLError):
             return {}
+        return content if isinstance(content, dict) else {}
 
     @cached_property
     def summary(self) -> dict[str, Any]:
@@ -81,7 +83,7 @@ class RunEntry:
         """Whether PANs are off, as recorded. Runs of older versions did not record it: mode and A decide."""
         if "pans" in self.status_file:
             return self.status_file["pans"] == "off"
-        pan = self.settings.get("pan") if isinstance(self.settings, dict) else None
+        pan = self.settings.get("pan")
         return is_off(pan if isinstance(pan, dict) else {})
 
     def setting(self, name: str) -> Any:

@@ -144,7 +144,8 @@ class LocalTrainer:
     def momenta(self) -> dict[str, Tensor]:
         """The optimizer's momentum by parameter; empty before the first step of a client."""
         names = (name for name, _ in self.net.net.named_parameters())
-        return dict(zip(names, self._optimizer.momenta(), strict=False))
+        momenta = zip(names, self._optimizer.momenta(), strict=False)
+        return {name: momentum for name, momentum in momenta if momentum is not None}
 
     @torch.inference_mode()
     def evaluate(self, images: ImageTensors) -> EvalResult:
@@ -181,7 +182,7 @@ class LocalTrainer:
 
 
 class PlainSGD:
-    """The LightningModule's own optimizer, created anew for every client: what LocalSGD replaces."""
+    """The LightningModule's own optimizer, a new one for every client: what LocalSGD replaces."""
 
     def __init__(self, module: "Classifier", scaling: LossScaling):
         self._module, self._scaling, self._optimizer = module, scaling, module.make_optimizer()
@@ -204,6 +205,6 @@ class PlainSGD:
         self._scaling.step(self._optimizer)
         self._optimizer.zero_grad()
 
-    def momenta(self) -> list[Tensor]:
-        buffers = [self._optimizer.state[p].get("momentum_buffer") for p in self._module.parameters()]
-        return [buffer for buffer in buffers if buffer is not None]
+    def momenta(self) -> list[Tensor | None]:
+        """One per parameter; None before the first step, and for a parameter that is frozen."""
+        return [self._optimizer.state[p].get("momentum_buffer") for p in self._module.parameters()]

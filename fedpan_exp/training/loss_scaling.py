@@ -1,6 +1,6 @@
 """Loss scaling, which `fabric.precision=16-mixed` needs: small gradients would be 0 in 16 bits.
 
-fabric.backward multiplies the loss by the scale. Gradients are divided by it again at once, so that what algorithms
+fabric.backward multiplies the loss by the scale. Gradients are divided by it immediately, so that what algorithms
 add to them and the bound on their norm are in their own units. A step whose gradients overflow is skipped, and the
 scale is halved; the host waits for neither.
 """
@@ -12,7 +12,7 @@ import torch
 if TYPE_CHECKING:  # Lightning takes seconds to import
     from lightning.fabric.plugins import Precision
 
-INITIAL_SCALE = 2.0**12  # gradients up to 16 do not overflow, so that a client's few steps are seldom skipped
+INITIAL_SCALE = 2.0**12  # gradients up to 16 do not overflow, so that a client's few steps are rarely skipped
 
 
 class LossScaling:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from fedpan_exp.config import Experiment
+from fedpan_exp.config.schema import LAST
 from fedpan_exp.data import (
     Clients,
     DatasetSplits,
@@ -29,7 +30,6 @@ from fedpan_exp.tracking.record import Record
 from fedpan_exp.training import LocalTrainer
 
 SHOWN_VIRTUAL = 1_000  # virtual clients in partition.csv
-LAST = 5  # the paper reports the mean accuracy of the last five rounds
 
 
 def load(experiment: Experiment) -> DatasetSplits:
@@ -126,9 +126,9 @@ def set_up(experiment: Experiment) -> FederatedSetup:
     device = trainer.fabric.device
     images, classes = data.train.to(device), experiment.dataset.classes
     clients = Clients(images, trainer.transform, split.parts, scene.local_test, experiment.seed, classes)
-    check_local_work(clients.sizes, scene)
     if trainer.has_batch_norm:
         check_batch_norm(clients.sizes, scene.B)
+    check_local_work(clients.sizes, scene, fewest=2 if trainer.has_batch_norm else 1)
     return FederatedSetup(data, split, trainer, clients, data.test.to(device), unlabelled)
 
 
@@ -180,7 +180,7 @@ def describe_network(experiment: Experiment, net: Network) -> None:
     if net.class_groups > 1:
         sections = net.permutation_spec.sections
         first, *own = [f"{layer} ({size})" for layer, size in net.permutation_spec.sizes.items() if sections[layer] > 1]
-        print_status("groups", f"{net.class_groups}, with {' '.join([*own, 'head'])} of their own behind {first}")
+        print_status("groups", f"{net.class_groups}, with {' '.join([*own, 'head'])} of their own after {first}")
     if pan.mode == "mul" and pan.A > 1:
         warn(f"pan.A={pan.A:g} is above 1: some factors 1 + e are negative, and turn the sign of their neurons")
     if inactive:
@@ -188,10 +188,12 @@ def describe_network(experiment: Experiment, net: Network) -> None:
         warn(f"pan.A={pan.A:g}, but the position encoding has no effect on {layers}")
 
 
-def check_local_work(parts: list[int], scene: Scene) -> None:
+def check_local_work(parts: list[int], scene: Scene, fewest: int = 1) -> None:
+    """Every client must take a step, for which it needs the `fewest` samples; BatchNorm skips a batch of one."""
     if not scene.steps:
-        rule = f"at least 1 sample of every client, the smallest of which has {min(parts)}"
-        require(int(scene.E * min(parts)) >= 1, "fl_scene.E", rule, scene.E)
+        samples = "1 sample" if fewest == 1 else f"{fewest} samples"
+        rule = f"at least {samples} of every client, the smallest of which has {min(parts)}"
+        require(int(scene.E * min(parts)) >= fewest, "fl_scene.E", rule, scene.E)
 
 
 def check_batch_norm(parts: list[int], B: int) -> None:
