@@ -72,7 +72,7 @@ def main() -> None:
 
 def scales(runs: pd.DataFrame) -> list[Scale]:
     """Group complete federated runs into scales; a scale needs a curve of at least two points."""
-    runs = measured(runs[[ALPHA in identity for identity in runs["identity"]]])
+    runs = measured(runs.loc[[ALPHA in identity for identity in runs["identity"]]])
     kinds = key(runs, "study", "seed", ALPHA, "probes", "probe_every")
     is_shuffled = column(runs, "study.N_sf") > 0
     fixed = column(runs, "study.P_sf"), column(runs, ALPHA)

@@ -116,6 +116,7 @@ def test_the_command_writes_a_table_and_a_picture(runs, monkeypatch, capsys):
 
 
 def test_runs_that_cannot_be_read_give_one_line(runs, monkeypatch, capsys):
+    assert call(monkeypatch, capsys, runs.folder)[2].startswith("fedpan_exp: no curve in these runs")
     runs(0.9, "fl_scene.alpha=1")
     code, _, err = call(monkeypatch, capsys, runs.folder)
     assert code == 1

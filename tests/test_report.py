@@ -27,6 +27,7 @@ from fedpan_exp.report.claims import Claim
 from fedpan_exp.report.collect import draw_run, paper_figures
 from fedpan_exp.report.statistics import MeanStd
 from fedpan_exp.report.sweeps import Sweep, read_sweeps
+from fedpan_exp.system.errors import UserError
 
 # Figures and tables of the paper by their labels, underscores for hyphens, and the five grids.
 PAPER = """
@@ -282,6 +283,13 @@ def test_damaged_folders_give_warnings(tmp_path):
     assert warnings[2] == "incomplete and left out: 2 of 4 runs (1 unreadable, 1 damaged)"
     assert warnings[3] == "runs of the sweep that are missing: 1"
     assert warnings[4].startswith("made by 2 versions of the package")
+
+
+def test_a_sweep_whose_runs_are_gone_is_refused_in_one_line(tmp_path):
+    make_run(tmp_path / "runs")
+    make_listing(tmp_path / "runs", "mine", [tmp_path / "runs" / "gone"])
+    with pytest.raises(UserError, match=r"there are no runs of the sweep mine; make them with python -m fedpan_exp"):
+        Report([tmp_path / "runs"], tmp_path / "report", ["mine"]).build()
 
 
 def test_runs_of_different_settings_have_no_mean(tmp_path):

@@ -103,6 +103,11 @@ def test_weights_of_a_run_are_loaded_only_for_the_same_network(command):
         assert len(ran.runs) == folders
         return rejected.err.strip()
 
+    saved = yaml.safe_load((run / "config.yaml").read_text())
+    del saved["model"]["head"], saved["model"]["init"]  # which earlier versions did not have
+    (run / "config.yaml").write_text(yaml.safe_dump(saved))
+    assert command(*SHUFFLE, f"study.weights={run}", "study.repeats=1", "pan=off").code == 0
+
     start = "fedpan_exp: study.weights must be"
     assert rejection("pan=mul") == f"{start} a run with pan.mode=mul, got {run} with None"
     assert rejection("pan=off", "model.width=25") == f"{start} a run with model.width=25, got {run} with 24"
@@ -126,8 +131,8 @@ def test_tensors_of_another_network_are_rejected(command):
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("study.P_sf=[0,1.5]", "study.P_sf must be values in [0, 1], got [0.0, 1.5]"),
-        ("study.P_sf=[]", "study.P_sf must be values in [0, 1], got []"),
+        ("study.P_sf=[0,1.5]", "study.P_sf must be in [0, 1], got 1.5"),
+        ("study.P_sf=[]", "study.P_sf must be a list of at least one value, got []"),
         ("study.repeats=0", "study.repeats must be at least 1, got 0"),
         ("study.epochs=0", "study.epochs must be at least 1, got 0"),
     ],

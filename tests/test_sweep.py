@@ -6,6 +6,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,9 +29,10 @@ from fedpan_exp.config.sweep_file import GRID_KEYS
 from fedpan_exp.report.collect import paper_figures
 from fedpan_exp.report.frame import load
 from fedpan_exp.report.sweeps import read_sweeps
-from fedpan_exp.sweeping import cost
+from fedpan_exp.sweeping import cost, manifest
 from fedpan_exp.sweeping.grids import Grids
 from fedpan_exp.sweeping.jobs import read_jobs
+from fedpan_exp.sweeping.progress import SweepProgress
 from fedpan_exp.sweeping.stand_ins import NARROW
 from fedpan_exp.system.atomic_io import read_json, read_lines
 from fedpan_exp.system.errors import ConfigError
@@ -132,6 +135,49 @@ def test_a_plan_takes_the_speed_of_earlier_runs(command):
     scene = job.experiment.fl_scene
     samples = 6 * scene.cohort_size(scene.K) * scene.local_samples(1437 / scene.K)
     assert estimate.seconds == pytest.approx(samples * sample_s)
+
+
+def test_commands_that_add_to_a_sweep_at_once_lose_no_run(tmp_path):
+    jobs = read_jobs(*SMOKE, "seed=range(8)", f"runs={tmp_path}")
+    for job in jobs:
+        job.record.folder.mkdir(parents=True)
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        list(pool.map(lambda job: manifest.write("mine", [job], "command"), jobs))
+    listed = read_json(tmp_path / ".sweeps" / "mine-smoke.json")["jobs"]
+    assert {each["run"] for each in listed} == {job.name for job in jobs}
+
+
+def test_a_run_that_ends_while_others_are_polled_is_shown_once(command, capsys):
+    """The launcher's thread and the one that polls look at the same time."""
+    overrides = (*SMOKE, "fl_scene.H=1", "seed=range(3)")
+    jobs, progress = read_jobs(*overrides), SweepProgress("mine")
+    progress.add(jobs, jobs)
+    assert command("-m", *overrides).code == 0
+    capsys.readouterr()
+    together = threading.Barrier(8)
+
+    def look(_: int) -> None:
+        together.wait()
+        progress.show_done()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(look, range(8)))
+    assert len(capsys.readouterr().out.splitlines()) == 3
+
+
+def test_a_plan_counts_the_rounds_that_are_left(command):
+    assert command(*SMOKE, "fl_scene.H=3").code == 0
+    for setting, rounds, state in (("rerun=false", 0, "1 done"), ("rerun=true", 3, "0 started, 0 locked, 1 to do")):
+        (job,) = read_jobs(*SMOKE, "fl_scene.H=3", setting)
+        assert job.rounds_left == rounds
+        assert state in command(*SMOKE, "fl_scene.H=3", setting, "plan=true").out
+
+
+def test_a_plan_ignores_folders_that_are_no_runs(command):
+    (folder,) = command(*SMOKE, "fl_scene.H=2").runs
+    for content in ("a: 1", "[1, 2]"):
+        (folder / "config.yaml").write_text(content)
+        assert command(*SMOKE, "fl_scene.H=3", "plan=true").code == 0
 
 
 SWEPT = sorted(path.stem for path in SWEEPS.glob("*.yaml"))
@@ -309,6 +355,8 @@ def test_one_job_of_a_sweep_can_be_run_alone(command):
         ("grids: [{pan.A: }]", "pan.A in sweeps/mine.yaml must have values, got none"),
         ("grids: [{pan: mul}]\nfor_each: 3", "for_each in sweeps/mine.yaml must be a list of settings and their values, got 3"),
         ("grids: [{pan: mul}]\nscales: {smok: {seed: 1}}", "a scale in sweeps/mine.yaml must be paper, laptop or smoke, got smok; did you mean smoke?"),
+        ("grids: [{pan: mul, scales: 5}]", "scales in sweeps/mine.yaml must be settings and their values, got 5"),
+        ("grids: [{pan: mul, scales: }]", "scales in sweeps/mine.yaml must have values, got none"),
         ("grid: [{pan: mul}]", "grid in sweeps/mine.yaml is not a setting; did you mean grids?"),
         ("grids: [{pan: mul}]\nfl_scene: {h: 3}", "fl_scene.h in sweeps/mine.yaml is not a setting; fl_scene has K, R, E, steps, H, alpha, B, partition, file, shards, samples, min_samples, small_clients, local_test, reserve, averaging, bn_statistics and client_memory"),
         ("grids: [{pan.Z: 3}]", "pan.Z is not a setting; pan has mode, A, T, encoding, placement, per_client, own_share, order and n_fix"),

@@ -41,7 +41,7 @@ class Fed2(FedAvg):
         client.down_bytes = client.up_bytes = int(owned.sum()) * net.weights.itemsize + net.buffers.nbytes
 
     def loss(self, net: FlatNet, x: Tensor, y: Tensor, client: ClientContext) -> Tensor:
-        """Of the classes of the client's own groups: it does not have the others."""
+        """Cross entropy over the classes of the client's own groups: it has no samples of the others."""
         logits = net(x)
         if self.absent == "masked":
             logits = logits.masked_fill(client.scratch["absent"], -torch.inf)

@@ -28,7 +28,7 @@ class FedNova(FedAvg):
         return _rounded(weight / client.accumulated_lr)
 
     def aggregate(self, server: ServerState, update: CohortUpdate) -> None:
-        """The means have the weights p_k / T_k. Theirs of T_k and T_k^2 give the step of the formula."""
+        """The cohort's means are weighted by p_k / T_k; those of T_k and T_k^2 give the step size of the formula."""
         T, T_squared = update.extras["accumulated_lr"].tolist()
         server.weights = server.weights.lerp(update.weights, T_squared / T**2)
         server.buffers = update.buffers

@@ -25,15 +25,11 @@ class Matched(FedAvg):
 
     def finish_client(self, net: FlatNet, client: ClientContext) -> dict[str, Tensor]:
         """Done by the client, which has both models: the server need not keep those of the cohort."""
-        spec, local = net.net.permutation_spec, current_state(net)
+        spec, local = net.net.permutation_spec, net.copied_state()
         net.load(client.server.weights, client.server.buffers)
-        permutations = match_weights(current_state(net), local, spec, rng(client.seed, "matching", client.k))
+        permutations = match_weights(net.copied_state(), local, spec, rng(client.seed, "matching", client.k))
         net.net.load_state_dict(permute(local, spec, permutations))
         return {}
-
-
-def current_state(net: FlatNet) -> dict[str, Tensor]:
-    return {name: tensor.clone() for name, tensor in net.net.state_dict().items()}
 
 
 def require_interchangeable_neurons(experiment: Any) -> None:

@@ -11,11 +11,14 @@ class _ArraysOnly(pickle.Unpickler):
     """A pickle can run any code: only what NumPy arrays are made of is allowed."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if module in MODULES and name in NAMES:
+        if (module in MODULES and name in NAMES) or (module, name) == ("_codecs", "encode"):
             return super().find_class(module.replace("numpy.core", "numpy._core"), name)
         raise pickle.UnpicklingError(f"it names {module}.{name}, which is not an array")
 
 
-def unpickle_arrays(file: IO[bytes]) -> Any:
-    """Lists, dicts, strings, numbers and arrays; anything else raises UnpicklingError."""
-    return _ArraysOnly(file).load()
+def unpickle_arrays(file: IO[bytes], encoding: str = "ASCII") -> Any:
+    """Lists, dicts, strings, numbers and arrays; anything else raises UnpicklingError.
+
+    `encoding` is that of the strings of Python 2.
+    """
+    return _ArraysOnly(file, encoding=encoding).load()

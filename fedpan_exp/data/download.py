@@ -5,7 +5,7 @@ import os
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
-from hashlib import md5
+from hashlib import file_digest, md5
 from pathlib import Path, PurePosixPath
 
 from fedpan_exp.system.console import download as progress_in_bytes
@@ -37,11 +37,8 @@ class Download:
 
 def checksum(path: Path) -> str:
     """MD5 of a file."""
-    digest = md5(usedforsecurity=False)
     with path.open("rb") as file:
-        while chunk := file.read(CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return file_digest(file, lambda: md5(usedforsecurity=False)).hexdigest()
 
 
 def _fetch(url: str, path: Path, expected: str) -> Path:

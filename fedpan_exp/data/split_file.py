@@ -27,7 +27,7 @@ FORMATS = ("fedpan_exp", "flwr", "fl_bench", "pfllib")
 
 
 def file_hash(path: Path) -> str:
-    """The content of a split: a file, or all files of a folder."""
+    """A hash of the content of a split: of a file, or of all files of a folder."""
     try:
         files = sorted(path.rglob("*.npz")) if is_pfllib(path) else [path]
         digest = blake2b(digest_size=4)

@@ -1,6 +1,6 @@
 """Rounds of local training and aggregation."""
 
-from fedpan_exp.federation.checkpoint import KEPT, Checkpoints, CheckpointSettings
+from fedpan_exp.federation.checkpoint import KEPT, Checkpoint, Checkpoints, CheckpointSettings
 from fedpan_exp.federation.client_states import ClientStates
 from fedpan_exp.federation.executors import WorkerDied, check_ranks, count_ranks, make_executor, torchrun
 from fedpan_exp.federation.fork import Fork
@@ -12,6 +12,7 @@ from fedpan_exp.federation.task import FederatedTask
 
 __all__ = [
     "KEPT",
+    "Checkpoint",
     "CheckpointSettings",
     "Checkpoints",
     "ClientStates",

@@ -10,7 +10,7 @@ import shutil
 import time
 from dataclasses import dataclass, field
 from functools import partial
-from hashlib import blake2b
+from hashlib import blake2b, file_digest
 from pathlib import Path
 from typing import Any
 
@@ -180,10 +180,7 @@ class Checkpoints:
         """The checksum of a file, computed once: files do not change while this process runs."""
         if file not in self._digests:
             with (self._folder / file).open("rb") as opened:
-                digest = blake2b(digest_size=16)
-                while piece := opened.read(1 << 20):
-                    digest.update(piece)
-            self._digests[file] = digest.hexdigest()
+                self._digests[file] = file_digest(opened, lambda: blake2b(digest_size=16)).hexdigest()
         return self._digests[file]
 
     def _prune(self) -> None:

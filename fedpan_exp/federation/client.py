@@ -67,15 +67,23 @@ def train_client(
     weight = algorithm.aggregation_weight(client, scene.aggregation_weight(client.samples))
     update = ClientUpdate(net.weights, net.buffers, weight, extras)
     local_accuracy = LocalAccuracy(before.accuracy, after.accuracy, before.samples) if before and after else None
-    up_bytes, down_bytes = client.up_bytes, client.down_bytes
-    # BatchNorm statistics are sent down only if clients start from them, and up only if they are averaged.
-    if up_bytes is None:
-        up_bytes = update.bytes - (net.buffers.nbytes if scene.bn_statistics == "keep" else 0)
-    if down_bytes is None:
-        down_bytes = sum(vector.nbytes for vector in algorithm.payload(server))
-        down_bytes -= net.buffers.nbytes if scene.bn_statistics != "average" else 0
+    up_bytes, down_bytes = communicated_bytes(task, client, update)
     seconds = time.perf_counter() - started
     return TrainedClient(update, client.state, fit, local_accuracy, up_bytes, down_bytes, seconds)
+
+
+def communicated_bytes(task: FederatedTask, client: ClientContext, update: ClientUpdate) -> tuple[int, int]:
+    """Bytes up and down, unless the algorithm has counted them itself.
+
+    BatchNorm statistics are sent down only if clients start from them, and up only if they are averaged.
+    """
+    statistics, up, down = update.buffers.nbytes, client.up_bytes, client.down_bytes
+    if up is None:
+        up = update.bytes - (statistics if task.scene.bn_statistics == "keep" else 0)
+    if down is None:
+        payload = sum(vector.nbytes for vector in task.algorithm.payload(client.server))
+        down = payload - (statistics if task.scene.bn_statistics != "average" else 0)
+    return up, down
 
 
 def evaluate_personal(task: FederatedTask, client: ClientContext, images: ImageTensors) -> EvalResult:

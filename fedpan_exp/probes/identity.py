@@ -141,7 +141,7 @@ class BarrierProbe:
 
 def state_of(net: FlatNet, model: FlatParameters) -> dict[str, Tensor]:
     net.load(*model)
-    return {name: tensor.clone() for name, tensor in net.net.state_dict().items()}
+    return net.copied_state()
 
 
 def distance(a: Mapping[str, Tensor], b: Mapping[str, Tensor], names: Mapping[str, object]) -> float:

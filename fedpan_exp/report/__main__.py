@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedpan_exp.report.build import Report
+from fedpan_exp.report.frame import Signature
 from fedpan_exp.report.verdicts import NOT_RUN, Judged, count_verdicts, verdict_table
 from fedpan_exp.system.console import console, exit_on_error, plain_table
 from fedpan_exp.system.errors import require
@@ -44,11 +45,12 @@ def main() -> None:
     with exit_on_error():
         require(0 < args.target <= 1, "--target", "above 0 and at most 1", args.target)
         report = Report(args.folders, args.out, args.sweep, args.target)
+        state = report.state() if args.watch else ()
         console.print(report.build(args.watch), markup=False)
         if args.claims:
             print_claims(report.judged)
         if args.watch:
-            rebuild_on_change(report)
+            rebuild_on_change(report, state)
 
 
 def print_claims(judged: Sequence[Judged]) -> None:
@@ -58,10 +60,9 @@ def print_claims(judged: Sequence[Judged]) -> None:
     console.print(f"{len(judged)} claims: {count_verdicts(judged)}", markup=False)
 
 
-def rebuild_on_change(report: Report) -> None:
-    """Rebuild until Ctrl-C, which is the regular end."""
+def rebuild_on_change(report: Report, state: Signature) -> None:
+    """Rebuild until Ctrl-C, which is the regular end; `state` is that of before the last build."""
     console.print("watching for changes; stop with Ctrl-C")
-    state = report.state()
     try:
         while True:
             time.sleep(POLL_S)

@@ -125,10 +125,10 @@ class Report:
 
 def _select(name: str, sweeps: Sequence[Sweep], figures: Sequence[PaperFigure]) -> list[Sweep]:
     selected = [sweep for sweep in sweeps if sweep.name == name]
-    if selected:
+    if any(len(sweep.runs) for sweep in selected):
         return selected
     known = [figure.name for figure in figures]
-    if name in known:
+    if selected or name in known:
         raise UserError(f"there are no runs of the sweep {name}; make them with python -m fedpan_exp sweeps={name}")
     raise UserError(f"there is no sweep {name}{hint(name, [*known, *(sweep.name for sweep in sweeps)])}")
 

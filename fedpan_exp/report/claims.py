@@ -12,7 +12,7 @@ from fedpan_exp.report.statistics import MeanStd
 from fedpan_exp.report.sweeps import Sweep
 from fedpan_exp.system.errors import listed, require_choice
 
-SPLIT = ("fl_scene.K", "fl_scene.alpha")  # without meaning where clients are users: FeMnist, in the paper as here
+SPLIT = ("fl_scene.K", "fl_scene.alpha")  # without meaning where clients are users, as with FeMnist
 
 
 @dataclass(frozen=True)

@@ -51,8 +51,8 @@ def _read_entry(name: str, title: str, statement: str, draw: str, claims: Any = 
 
 
 def figure_of(sweep: Sweep) -> PaperFigure:
-    """The figure of a sweep. One without claims is drawn by its study, if it has one way, else by what it sweeps over:
-    PANs off and on against the first setting with several values."""
+    """The figure of a sweep. One without claims is drawn by `draw` of its study, if there is one, else as the accuracy
+    with PANs off and on against the first setting that has several values."""
     for figure in paper_figures():
         if figure.name == sweep.name:
             return figure
@@ -68,7 +68,7 @@ def figure_of(sweep: Sweep) -> PaperFigure:
 
 
 def draw_run(folder: Path) -> None:
-    """The pictures in a run's own folder: RUN_PLOTS of all studies, as far as they apply to it."""
+    """The pictures in a run's own folder: those RUN_PLOTS of all studies that apply to it."""
     run = load_run(folder)
     for module in figure_modules().values():
         for name, plot in getattr(module, "RUN_PLOTS", {}).items():

@@ -44,7 +44,7 @@ def _difference_cells(differences: pd.Series) -> dict[str, Any]:
 
 def target_table(runs: pd.DataFrame, target: float) -> pd.DataFrame:
     """Rounds, megabytes and seconds until the test accuracy reached the target, over the seeds that did."""
-    tested = runs[[run.complete and "global/test_acc" in records(run.folder) for run in runs.itertuples()]]
+    tested = runs.loc[[run.complete and "global/test_acc" in records(run.folder) for run in runs.itertuples()]]
     names = distinguishing_keys(tested, "seed", "pan")
     rows = []
     for _, group in tested.groupby(key(tested, "seed"), sort=False):

@@ -33,12 +33,12 @@ class NoData(Exception):
     """There is no run that the figure could be drawn from; the message is the reason."""
 
 
-def complete_runs(runs: pd.DataFrame, study: str) -> pd.DataFrame:
-    """The complete runs of a study that have records."""
+def complete_runs(runs: pd.DataFrame, study: str, metric: str = "round") -> pd.DataFrame:
+    """The complete runs of a study that have recorded this metric."""
     complete = runs[(runs["study"] == study) & runs["complete"]]
-    complete = complete[[not records(folder).empty for folder in complete["folder"]]]
+    complete = complete.loc[[column(records(folder), metric).notna().any() for folder in complete["folder"]]]
     if complete.empty:
-        raise NoData(f"no run of study={study} in this sweep is complete yet")
+        raise NoData(f"no complete run of study={study} in this sweep has recorded a {metric} yet")
     return complete
 
 

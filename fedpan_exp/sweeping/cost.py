@@ -34,7 +34,7 @@ PLOT_BYTES = 250_000  # per run
 
 
 class Cost(NamedTuple):
-    """What is left of one run."""
+    """What the rest of one run would cost."""
 
     seconds: float
     disk_bytes: float
@@ -80,7 +80,7 @@ def estimate_costs(jobs: Sequence[Job]) -> list[Cost]:
             ranks = count_ranks(experiment.ranks, cohort_size, experiment.fabric.make().device)
             family = type(experiment.model).__name__ + _key(settings, ("fabric",))
             sample_s = work.operations / once(measure_speed, family, experiment, work.operations, ranks) / ranks
-        visits = (scene.H - job.run.rounds) * cohort_size
+        visits = job.rounds_left * cohort_size
         samples = scene.samples if scene.partition == VIRTUAL else size.images * (1 - scene.reserve) / clients
         samples *= 1 - scene.local_test  # per client, on average
         seconds = visits * scene.local_samples(samples) * sample_s
@@ -152,9 +152,11 @@ def earlier_speeds(folders: set[Path]) -> dict[str, float]:
 
 
 def _key(settings: dict[str, Any], names: Sequence[str]) -> str:
-    """Equal for runs that agree in these settings. Runs of earlier versions lack some: 0 or null by default."""
+    """Equal for runs that agree in these settings. Runs of earlier versions lack some: they default to 0 or null."""
     values = []
     for group, _, name in (name.partition(".") for name in names):
-        present = {key: value for key, value in settings[group].items() if value is not None}
+        section = settings.get(group)
+        items = section.items() if isinstance(section, dict) else ()
+        present = {key: value for key, value in items if value is not None}
         values.append(present.get(name, 0) if name else present)
     return json.dumps(values, sort_keys=True)

@@ -32,16 +32,17 @@ class Grids:
         for key, lists in (("grids", self.grids), ("for_each", self.for_each)):
             if lists is not None and not (lists and isinstance(lists, list) and all(map(_is_mapping, lists))):
                 raise ConfigError(f"{key} in {source} must be a list of settings and their values, got {lists}")
-        for key, mapping in (("scales", self.scales), ("params", self.params)):
-            if mapping is not None and not _is_mapping(mapping):
+        grids = [*(self.grids or []), *(self.for_each or [])]
+        scales = [each for each in (self.scales, *(grid.get("scales") for grid in grids)) if each is not None]
+        for key, mapping in (("params", self.params or {}), *(("scales", each) for each in scales)):
+            if not _is_mapping(mapping):
                 raise ConfigError(f"{key} in {source} must be settings and their values, got {mapping}")
-        scales = [self.scales or {}, *(grid.get("scales", {}) for grid in self.grids or [])]
         for scale, settings in (pair for each in scales for pair in each.items()):
             require_choice(f"a scale in {source}", scale, SCALES)
             if not _is_mapping(settings):
                 raise ConfigError(f"scales.{scale} in {source} must be settings and their values, got {settings}")
         at_scales = [settings for each in scales for settings in each.values()]
-        groups = [self.params or {}, *(self.grids or []), *(self.for_each or []), *at_scales]
+        groups = [self.params or {}, *grids, *at_scales]
         for setting, values in (pair for group in groups for pair in group.items()):
             if values in (None, "", []):
                 raise ConfigError(f"{setting} in {source} must have values, got none")

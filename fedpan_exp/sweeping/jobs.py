@@ -48,13 +48,20 @@ class Job:
         return RunEntry(self.record.folder)
 
     @property
+    def rounds_left(self) -> int:
+        """Federated rounds that the job would run."""
+        fork = self.experiment.forked()
+        done = 0 if self.experiment.rerun else self.run.rounds
+        return self.experiment.fl_scene.H - max(done, fork.round_idx if fork else 0)
+
+    @property
     def accuracy(self) -> str:
         """The mean of the last five tests, if the run has got so far."""
         accuracy = self.run.summary.get("summary/last5_acc")
         return "" if accuracy is None else f"{accuracy:.2%}"
 
     def label(self, names: Iterable[str]) -> str:
-        """Those of the settings that it sets, such as: alpha=0.1  pan=mul"""
+        """The job's values of these settings, such as: alpha=0.1  pan=mul"""
         settings = as_settings(self.overrides)
         return "  ".join(f"{short_name(name)}={settings[name]}" for name in names if name in settings)
 

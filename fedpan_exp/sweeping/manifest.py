@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from filelock import FileLock
+
 from fedpan_exp.sweeping.grids import swept_settings
 from fedpan_exp.sweeping.jobs import Job
 from fedpan_exp.system.atomic_io import read_json, write_json
@@ -15,18 +17,19 @@ def write(name: str, jobs: Sequence[Job], command: str) -> None:
     experiment = jobs[0].experiment
     runs = Path(experiment.runs)
     path = runs / SWEEPS / f"{name}-{experiment.scale}.json"
-    earlier = [old for old in read_json(path).get("jobs", []) if (runs / old["run"]).is_dir()]
     new = [{"run": job.name, "overrides": job.overrides} for job in jobs]
-    covered = {old["run"]: old for old in [*earlier, *new]}  # one job per run, the latest
-    content = {
-        "sweep": name,
-        "scale": experiment.scale,
-        "command": command,
-        "swept": swept_settings([job["overrides"] for job in covered.values()]),
-        "jobs": list(covered.values()),
-    }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, content)
+        with FileLock(runs / f"{SWEEPS}.lock"):  # another process may add the runs of other seeds
+            earlier = [old for old in read_json(path).get("jobs", []) if (runs / old["run"]).is_dir()]
+            covered = {job["run"]: job for job in [*earlier, *new]}  # one job per run, the latest
+            content = {
+                "sweep": name,
+                "scale": experiment.scale,
+                "command": command,
+                "swept": swept_settings([job["overrides"] for job in covered.values()]),
+                "jobs": list(covered.values()),
+            }
+            write_json(path, content)
     except OSError as error:
         raise ConfigError(f"runs must be a folder that can be written, got {runs} ({first_line(error)})") from None

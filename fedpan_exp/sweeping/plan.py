@@ -9,7 +9,6 @@ from fedpan_exp.sweeping.cost import estimate_costs
 from fedpan_exp.sweeping.jobs import Job, distinct
 from fedpan_exp.system.console import clock, print_status
 from fedpan_exp.tracking.lock import is_locked
-from fedpan_exp.tracking.record import FINISHED
 
 STATES = ("done", "started", "locked", "to do")
 
@@ -33,17 +32,18 @@ def show(jobs: Sequence[Job]) -> None:
 
 
 def show_auto(jobs: Sequence[Job]) -> None:
-    """Say what the plan that follows stands for: how many seeds there will be is not known."""
+    """Say that the plan that follows is that of one seed: how many there will be is not known."""
     settle = jobs[0].experiment.settle
     print_status("seeds", f"auto: at least 4, at most {settle.seeds}, within {settle.hours:g} hours; of one seed:")
 
 
 def _state(job: Job) -> str:
-    if job.record.status in FINISHED and not job.experiment.rerun:
+    starts_over = job.experiment.rerun
+    if job.is_finished and not starts_over:
         return "done"
     if job.record.status and is_locked(job.record.folder):
         return "locked"
-    return "started" if job.record.status else "to do"
+    return "started" if job.record.status and not starts_over else "to do"
 
 
 def _show_missing_datasets(jobs: Sequence[Job]) -> None:

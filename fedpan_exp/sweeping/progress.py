@@ -25,6 +25,7 @@ class SweepProgress:
         self._launched = 0
         self._started_at = time.monotonic()
         self._status_before: dict[str, int | None] = {}
+        self._one_at_a_time = threading.Lock()  # the thread that polls, and the one that launches
 
     def add(self, runs: Sequence[Job], to_run: Sequence[Job]) -> None:
         """Add runs to the sweep; those not `to_run` were finished before."""
@@ -59,15 +60,17 @@ class SweepProgress:
 
     def show_done(self) -> None:
         """Print a line for each run that is done and has not been shown yet."""
-        for job in [job for job in self._to_run if job.record.status == "done" and self.has_started(job)]:
-            self._to_run.remove(job)
-            ended = self._launched - len(self._to_run)
-            time_left = (time.monotonic() - self._started_at) / ended * len(self._to_run)
-            self._print(job, _duration(job), f"{clock(time_left)} left" if self._to_run else "")
+        with self._one_at_a_time:
+            for job in [job for job in self._to_run if job.record.status == "done" and self.has_started(job)]:
+                self._to_run.remove(job)
+                ended = self._launched - len(self._to_run)
+                time_left = (time.monotonic() - self._started_at) / ended * len(self._to_run)
+                self._print(job, _duration(job), f"{clock(time_left)} left" if self._to_run else "")
 
     def show_error(self, job: Job, error: str) -> None:
-        if job in self._to_run:
-            self._to_run.remove(job)
+        with self._one_at_a_time:
+            if job in self._to_run:
+                self._to_run.remove(job)
         settings = f"{job.label(self._swept)}: " if self._swept else ""
         error_console.print(f"fedpan_exp: {settings}{error}", markup=False)
 

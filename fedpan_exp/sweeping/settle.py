@@ -25,7 +25,7 @@ from fedpan_exp.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two jobs of the sweep, as places in its list of jobs, which is the same for every seed."""
+    """Two jobs of the sweep, as indices in its list of jobs, which has the same order for every seed."""
 
     label: str
     variant: int
@@ -69,7 +69,7 @@ class Standing:
 
     @property
     def pairs_needed(self) -> int | None:
-        """Pairs after which the margin is reached if the differences go on varying as they do; None: too many."""
+        """Pairs after which the margin is reached if the differences keep varying as they do; None: too many."""
         if len(self.differences) < 2:
             return None
         deviation = float(np.std(self.differences, ddof=1))

@@ -43,9 +43,7 @@ class FlatNet:
         saved = net.state_dict().keys()
         buffers = [b for name, b in net.named_buffers() if name in saved]
         self.buffers = _flatten([b for b in buffers if b.is_floating_point()])
-        self._counters = [
-            b for b in buffers if not b.is_floating_point()
-        ]  # BatchNorm's count of batches; nobody reads it
+        self._counters = [b for b in buffers if not b.is_floating_point()]  # of BatchNorm's batches; nobody reads them
 
     def __call__(self, x: Tensor) -> Tensor:
         return self._forward(x)
@@ -106,7 +104,7 @@ class FlatNet:
         return torch.no_grad()(lambda x: twin.features(x.to(weights.dtype)))
 
     def frozen_logits(self, weights: Tensor, buffers: Tensor) -> Callable[[Tensor], Tensor]:
-        """Likewise, its logits."""
+        """The logits that the network would compute with other weights, likewise."""
         twin = self._twin(weights, buffers)
         return torch.no_grad()(lambda x: twin(x.to(weights.dtype)))
 
@@ -120,6 +118,10 @@ class FlatNet:
         self.buffers.copy_(buffers)
         for counter in self._counters:  # otherwise they depend on how often this process has trained
             counter.zero_()
+
+    def copied_state(self) -> dict[str, Tensor]:
+        """A copy of the network's state dict."""
+        return {name: tensor.clone() for name, tensor in self.net.state_dict().items()}
 
     def named_views(self, vector: Tensor) -> dict[str, Tensor]:
         """A vector of the weights' length as views, by parameter name."""

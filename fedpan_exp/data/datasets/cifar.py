@@ -2,7 +2,6 @@
 
 import io
 import json
-import pickle
 import re
 import tarfile
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from fedpan_exp.data.array_pickle import unpickle_arrays
 from fedpan_exp.data.download import Download
 from fedpan_exp.data.files import File, Files, archive, unreadable
 from fedpan_exp.data.images import DatasetSplits, ImageTensors, channels_first, label_tensor
@@ -22,23 +22,6 @@ from fedpan_exp.system.errors import DataError
 
 BATCHES_10 = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}
 BATCHES_100 = {"train": ["train"], "test": ["test"]}
-
-
-class _Unpickler(pickle.Unpickler):
-    """Allows only what the official batches need, numpy arrays, because a pickle can run any code."""
-
-    ALLOWED = (
-        ("numpy.core.multiarray", "_reconstruct"),
-        ("numpy._core.multiarray", "_reconstruct"),
-        ("numpy", "ndarray"),
-        ("numpy", "dtype"),
-        ("_codecs", "encode"),
-    )
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in self.ALLOWED:
-            raise pickle.UnpicklingError(f"it loads {module}.{name}, which no official batch does")
-        return super().find_class(module.replace("numpy.core", "numpy._core"), name)
 
 
 def _read(batches: Mapping[str, list[str]], targets: str, classes: int, files: Files) -> DatasetSplits:
@@ -61,7 +44,7 @@ def _split(files: list[File], targets: str, classes: int) -> ImageTensors:
 
 def _unpickle(file: File) -> Any:
     try:
-        return _Unpickler(io.BytesIO(file.read()), encoding="latin1").load()
+        return unpickle_arrays(io.BytesIO(file.read()), encoding="latin1")
     except DataError:
         raise
     except Exception as error:  # a damaged pickle can raise any exception

@@ -6,8 +6,19 @@ from typing import Any, NamedTuple
 
 from fedpan_exp.algorithms import ServerState
 from fedpan_exp.config import Experiment
-from fedpan_exp.federation import KEPT, Checkpoints, ClientStates, count_ranks, federate, make_executor, torchrun
-from fedpan_exp.probes import PROBES, make_probes, measure
+from fedpan_exp.federation import (
+    KEPT,
+    Checkpoint,
+    Checkpoints,
+    ClientStates,
+    FederatedTask,
+    Round,
+    count_ranks,
+    federate,
+    make_executor,
+    torchrun,
+)
+from fedpan_exp.probes import PROBES, Probe, make_probes, measure
 from fedpan_exp.studies.shared.setup import FederatedSetup, accuracies, make_task, set_up, write_partition, write_users
 from fedpan_exp.studies.study import Study
 from fedpan_exp.system.atomic_io import WriteError
@@ -36,19 +47,13 @@ class Trained(NamedTuple):
 
 def run_federated(experiment: Experiment, setup: FederatedSetup, record: Record, stop: StopRequest) -> Trained:
     """Run all rounds, resuming from the last checkpoint; afterwards the network holds the global model."""
-    scene, trainer = experiment.fl_scene, setup.trainer
+    scene, trainer, task = experiment.fl_scene, setup.trainer, make_task(experiment, setup)
     probes = make_probes(experiment.probes, trainer, setup.clients, setup.test)
-    task = make_task(experiment, setup)
 
     record.lock()
     checkpoints = Checkpoints(record.folder / CHECKPOINT, record.name, experiment.checkpoint)
     states = ClientStates(checkpoints.states_folder, on_disk=scene.client_memory == "disk")
-    if experiment.rerun:
-        checkpoints.clear()
-    resume = checkpoints.restore_latest(states, record.metrics_bytes, trainer.fabric.device)
-    if not resume and (fork := experiment.forked()):
-        resume = fork.start(task, states)
-        record.copy_metrics(fork.records(resume.records))
+    resume = find_checkpoint(experiment, task, record, checkpoints, states)
     records = record.start(keep_bytes=resume.records if resume else 0)
     write_users(record, setup.data)
     write_partition(record, setup.data, setup.split, experiment.dataset.classes)
@@ -70,12 +75,7 @@ def run_federated(experiment: Experiment, setup: FederatedSetup, record: Record,
         executor = make_executor(task, ranks, states, stop, on_clients_done, experiment.fabric.timeout)
         try:
             for round_ in federate(task, executor, resume):
-                rounds, server, metrics = round_.index, round_.server, round_.metrics()
-                if experiment.evaluates(rounds):
-                    score = round_.test()
-                    metrics |= {"global/test_acc": score.accuracy, "global/test_loss": score.loss}
-                if round_.snapshot:
-                    metrics |= measure(probes, round_.snapshot)
+                rounds, server, metrics = round_.index, round_.server, measure_round(experiment, probes, round_)
                 record.write(rounds, metrics)
                 records.append({"round": rounds, **metrics})
                 is_kept = rounds in experiment.checkpoint.keep
@@ -101,6 +101,31 @@ def run_federated(experiment: Experiment, setup: FederatedSetup, record: Record,
     trainer.net.load(server.weights, server.buffers)
     record.save_weights(trainer.net.net.state_dict())
     return Trained(server, summary)
+
+
+def find_checkpoint(
+    experiment: Experiment, task: FederatedTask, record: Record, checkpoints: Checkpoints, states: ClientStates
+) -> Checkpoint | None:
+    """The state that the run continues from: its own last checkpoint, or the fork of another run."""
+    if experiment.rerun:
+        checkpoints.clear()
+    resume = checkpoints.restore_latest(states, record.metrics_bytes, task.trainer.fabric.device)
+    if resume or not (fork := experiment.forked()):
+        return resume
+    checkpoint = fork.start(task, states)
+    record.copy_metrics(fork.records(checkpoint.records))
+    return checkpoint
+
+
+def measure_round(experiment: Experiment, probes: dict[str, Probe], round_: Round) -> dict[str, float]:
+    """The metrics of a round, with test and probes where they are due."""
+    metrics = round_.metrics()
+    if experiment.evaluates(round_.index):
+        score = round_.test()
+        metrics |= {"global/test_acc": score.accuracy, "global/test_loss": score.loss}
+    if round_.snapshot:
+        metrics |= measure(probes, round_.snapshot)
+    return metrics
 
 
 def describe(records: list[dict[str, Any]]) -> str:

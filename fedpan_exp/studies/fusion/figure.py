@@ -16,8 +16,8 @@ LINES = (  # label, PANs, column, colour
 
 
 def draw(runs: pd.DataFrame) -> FigureResult:
-    """Means over the seeds; one panel per dataset and network."""
-    groups = panels_of(complete_runs(runs, "fusion"), ("dataset", "model"))
+    """Means over the seeds; one panel per dataset and network. Networks fused by PFNM have no mu."""
+    groups = panels_of(complete_runs(runs, "fusion", "mu"), ("dataset", "model"))
     figure, axes = panels(groups, r"$\mu$: from network A (0) to network B (1)", "test accuracy (%)", (4.2, 3.2))
     rows, gains = [], []
     for panel, (title, group) in zip(axes, groups.items(), strict=True):
@@ -31,8 +31,7 @@ def draw(runs: pd.DataFrame) -> FigureResult:
         legend(panel)
         if {"OT+Avg", "PANs+OT+Avg"} <= middle.keys():
             gains.append(middle["PANs+OT+Avg"] - middle["OT+Avg"])
-    mean = MeanStd(sum(gains) / len(gains), n=len(gains), sign=True) if gains else None
-    findings: Findings = {"middle": mean} if mean else {}
+    findings: Findings = {"middle": MeanStd(sum(gains) / len(gains), n=len(gains), sign=True)} if gains else {}
     return FigureResult(figure, pd.DataFrame(rows), findings)
 
 

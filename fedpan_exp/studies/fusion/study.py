@@ -21,7 +21,7 @@ from fedpan_exp.studies.shared.centralized import (
 )
 from fedpan_exp.studies.shared.grid import measure_grid
 from fedpan_exp.system.console import print_status
-from fedpan_exp.system.errors import require, require_choice
+from fedpan_exp.system.errors import require, require_choice, require_each
 from fedpan_exp.system.rng import rng
 from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import Record
@@ -47,8 +47,7 @@ class Fusion(CentralizedStudy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        in_range = bool(self.mu) and all(0 <= mu <= 1 for mu in self.mu)
-        require(in_range, "study.mu", "values in [0, 1]", self.mu)
+        require_each("study.mu", self.mu, "in [0, 1]", lambda mu: 0 <= mu <= 1)
         require(self.parts >= 2, "study.parts", "at least 2", self.parts)
         require_choice("study.by", self.by, ("activations", "weights", "pfnm"))
         require(self.samples >= 1, "study.samples", "at least 1", self.samples)

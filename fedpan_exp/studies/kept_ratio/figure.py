@@ -27,7 +27,7 @@ def draw_ratio(axes: Axes, folder: Path, against: str, colour: str, label: str =
 
 def draw(runs: pd.DataFrame) -> FigureResult:
     """The ratio of neurons that keep their position in one shuffle and in one local training, and a permutation."""
-    runs = complete_runs(runs, "kept_ratio")
+    runs = complete_runs(runs, "kept_ratio", "kept")
     figure, (once, local, example) = panels(["one shuffle", "one local training", ""], size=(3.8, 3.4))
     rows = []
     for colour, run in zip(cycle(SERIES), each(runs), strict=False):

@@ -8,7 +8,8 @@ from fedpan_exp.alignment.kept_ratio import kept_ratio
 from fedpan_exp.alignment.matching import match_weights
 from fedpan_exp.models import POSITIONS
 from fedpan_exp.probes.activation_probe import ActivationProbe
-from fedpan_exp.studies.shared.comparison import Comparison, Models
+from fedpan_exp.probes.identity import state_of
+from fedpan_exp.studies.shared.comparison import ModelComparison, Models
 from fedpan_exp.studies.shared.setup import FederatedSetup
 from fedpan_exp.system.atomic_io import write_json
 from fedpan_exp.system.errors import ConfigError, require_choice
@@ -17,7 +18,7 @@ from fedpan_exp.tracking.record import Record
 
 
 @dataclass
-class Matching(Comparison):
+class Matching(ModelComparison):
     name: str = "matching"
     by: str = "activations"
     positions: str = "all"  # of a feature map: all, or only the maximum
@@ -42,9 +43,6 @@ class Matching(Comparison):
 
 
 def match_by_weights(models: Models, setup: FederatedSetup) -> dict[str, Tensor]:
-    net, states = setup.trainer.net, []
-    for model in models:
-        net.load(*model)
-        states.append({name: tensor.clone() for name, tensor in net.net.state_dict().items()})
-    ours, theirs = states
+    net = setup.trainer.net
+    ours, theirs = (state_of(net, model) for model in models)
     return match_weights(ours, theirs, net.net.permutation_spec, rng(setup.clients.seed, "matching"))

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fedpan_exp.alignment.preference import layers_to_share, preference_spread, same_class_ratio
 from fedpan_exp.probes.activation_probe import ActivationProbe
-from fedpan_exp.studies.shared.comparison import Comparison, Models
+from fedpan_exp.studies.shared.comparison import ModelComparison, Models
 from fedpan_exp.studies.shared.setup import FederatedSetup
 from fedpan_exp.system.atomic_io import atomic_write
 from fedpan_exp.system.console import print_status
@@ -16,7 +16,7 @@ from fedpan_exp.tracking.record import Record
 
 
 @dataclass
-class Preference(Comparison):
+class Preference(ModelComparison):
     name: str = "preference"
 
     def compare(
@@ -36,5 +36,5 @@ def recommend_depth(vectors: Mapping[str, Tensor]) -> None:
     spreads = {layer: preference_spread(of_layer) for layer, of_layer in vectors.items()}
     shared = layers_to_share(spreads)
     listed = " ".join(f"{layer} {spread:.2f}" for layer, spread in spreads.items())
-    rises = f"which rises most behind {shared[-1]}: model.shared_layers={len(shared)} for algorithm=fed2"
+    rises = f"which rises most after {shared[-1]}: model.shared_layers={len(shared)} for algorithm=fed2"
     print_status("spread", f"of class preferences: {listed}, {rises}")

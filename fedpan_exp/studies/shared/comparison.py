@@ -26,7 +26,7 @@ class Models(NamedTuple):
 
 
 @dataclass
-class Comparison(Federate):
+class ModelComparison(Federate):
     """Federated training, then local training of one client; subclasses compare the two models."""
 
     name: str = ""
@@ -77,5 +77,5 @@ def finetune_client(
             stop.interruptible(batches), scene.H + 1, loss=lambda x, y: classification_loss(trainer.net(x), y)
         )
     if not math.isfinite(fit.loss):
-        raise Diverged(f"diverged at client {k}, which went on alone: its loss is {fit.loss}; try training.clip")
+        raise Diverged(f"diverged at client {k}, which trained alone: its loss is {fit.loss}; try training.clip")
     return FlatParameters(trainer.net.weights, trainer.net.buffers).cpu_copy()

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from fedpan_exp.models import Network
 from fedpan_exp.system.errors import ConfigError, first_line
+from fedpan_exp.tracking.identity import NEUTRAL_VALUES
 from fedpan_exp.tracking.record import Record
 from fedpan_exp.tracking.runs import RunEntry
 
@@ -27,8 +28,9 @@ def load_run_weights(folder: Path, record: Record, net: Network) -> dict[str, Te
             f"study.weights must be the folder of a finished run, got {folder} ({first_line(error)})"
         ) from None
     for name, value in ours.items():
-        if theirs.get(name) != value:
-            raise ConfigError(f"study.weights must be a run with {name}={value}, got {folder} with {theirs.get(name)}")
+        their_value = theirs.get(name, NEUTRAL_VALUES.get(name))  # a run of an earlier version lacks some
+        if their_value != value:
+            raise ConfigError(f"study.weights must be a run with {name}={value}, got {folder} with {their_value}")
     if {name: t.shape for name, t in state.items()} != {name: t.shape for name, t in net.state_dict().items()}:
         raise ConfigError(f"study.weights must be a run of the same network, got {folder} with other tensors")
     return state

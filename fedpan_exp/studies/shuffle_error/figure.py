@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import colormaps
 
-from fedpan_exp.report.figure import FigureResult, Findings, NoData, complete_runs, draw_line, legend, panels
+from fedpan_exp.report.figure import FigureResult, Findings, complete_runs, draw_line, legend, panels
 from fedpan_exp.report.frame import PAN_NAMES, records
 from fedpan_exp.report.statistics import MeanStd
 from fedpan_exp.report.style import GREEN, ON
@@ -14,10 +14,8 @@ MODES = {"add": (GREEN, 0.25), "mul": (ON, 0.75)}  # colour, largest A of practi
 
 def draw(runs: pd.DataFrame) -> FigureResult:
     """Left: the error of PAN∘ against A, one line per T. Right: both PANs at the first T, with the fitted powers."""
-    run = complete_runs(runs, "shuffle_error").iloc[0]
-    lines = records(run["folder"]).reindex(columns=["mode", "A", "T", "error", "deviation"]).dropna()
-    if lines.empty:
-        raise NoData("the run has no shuffle errors in metrics.jsonl")
+    run = complete_runs(runs, "shuffle_error", "error").iloc[0]
+    lines = records(run["folder"])
     cells = [MeanStd(line.error, line.deviation, digits=5) for line in lines.itertuples()]
     points = pd.Series(cells, lines.index)
     periods, shown = lines["T"].unique(), "mul" if "mul" in set(lines["mode"]) else "add"

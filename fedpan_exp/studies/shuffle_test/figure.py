@@ -12,7 +12,7 @@ from fedpan_exp.report.style import SERIES
 
 def draw(runs: pd.DataFrame) -> FigureResult:
     """One column per dataset and network: above the accuracy, below the shuffle error, one line per PAN."""
-    groups = panels_of(complete_runs(runs, "shuffle_test"), ("dataset", "model"))
+    groups = panels_of(complete_runs(runs, "shuffle_test", "P_sf"), ("dataset", "model"))
     figure, axes = panels([*groups, *groups], "$P_{sf}$", size=(3.6, 2.8), columns=max(2, len(groups)))
     rows = []
     for above, below, (title, group) in zip(axes, axes[len(groups) :], groups.items(), strict=False):

@@ -14,7 +14,7 @@ from fedpan_exp.studies.shared.centralized import CentralizedStudy, lock_run, se
 from fedpan_exp.studies.shared.grid import mean_and_deviation, measure_grid
 from fedpan_exp.studies.shared.weights import load_run_weights
 from fedpan_exp.system.console import print_status
-from fedpan_exp.system.errors import require
+from fedpan_exp.system.errors import require, require_each
 from fedpan_exp.system.rng import rng
 from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import Record
@@ -31,8 +31,7 @@ class ShuffleTest(CentralizedStudy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        in_range = bool(self.P_sf) and all(0 <= P_sf <= 1 for P_sf in self.P_sf)
-        require(in_range, "study.P_sf", "values in [0, 1]", self.P_sf)
+        require_each("study.P_sf", self.P_sf, "in [0, 1]", lambda P_sf: 0 <= P_sf <= 1)
         require(self.repeats >= 1, "study.repeats", "at least 1", self.repeats)
 
     def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
