@@ -8,8 +8,7 @@ import resource
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,21 +18,7 @@ from processes import SMALL, child, ended, has_ended, outcome, run_folder, wait_
 from fedpan_exp.system.atomic_io import read_json, read_lines
 from fedpan_exp.tracking.record import Record
 
-Straight = Callable[..., Path]
 ALGORITHMS = ("fedavg", "fedprox", "fedopt", "scaffold", "moon", "fednova", "feddyn", "fedrs", "fedphp")
-
-
-@pytest.fixture(scope="module")
-def straight(tmp_path_factory: pytest.TempPathFactory) -> Straight:
-    """The folder in which a command has run undisturbed: the same one for all tests that compare with it."""
-
-    @cache
-    def run(*overrides: str) -> Path:
-        folder = tmp_path_factory.mktemp("straight")
-        assert ended(child(folder, *overrides)) == 0
-        return folder
-
-    return run
 
 
 @pytest.mark.slow
