@@ -21,13 +21,13 @@ run: $(READY) ## run the default experiment; ARGS="algorithm=fedavg pan.A=0.05" 
 	@$(BIN)/python -m fedpan_exp $(ARGS)
 
 test: $(READY) ## run the fast tests in parallel (ARGS="-k pan" selects)
-	$(BIN)/python -m pytest -n auto $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 test-all: $(READY) ## run every test, including slow ones and those that download data
-	$(BIN)/python -m pytest -n auto -m "slow or not slow" $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow or not slow" $(ARGS)
 
 coverage: $(READY) ## run every test and print the share of lines in fedpan_exp/ that they run
-	$(BIN)/python -m pytest -n auto -m "slow or not slow" --cov $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow or not slow" --cov $(ARGS)
 
 check: $(READY) ## check formatting, lint and types
 	$(BIN)/ruff format --check .

@@ -1,14 +1,17 @@
 """Shared by tests: composing an experiment, calling the command line, a small federated task."""
 
+import gc
 import os
 import tempfile
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from processes import child, ended
 
 from fedpan_exp import cli, config
 from fedpan_exp.algorithms import ALGORITHMS, FedAvg
@@ -33,6 +36,12 @@ WILD = (  # diverges, after some rounds
     *("training.lr=1", "training.weight_decay=9", "training.warmup=none"),
     *("fl_scene.H=60", "fl_scene.E=1", "fl_scene.B=64"),
 )
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from searching all imported modules again and again: an eighth of a run's time."""
+    gc.collect()
+    gc.freeze()
 
 
 @dataclass
@@ -67,6 +76,19 @@ def command(
         return CommandResult(code, captured.out, captured.err)
 
     return call
+
+
+@pytest.fixture(scope="session")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """The folder in which a command has run undisturbed: the same one for all tests that compare with it."""
+
+    @cache
+    def run(*overrides: str) -> Path:
+        folder = tmp_path_factory.mktemp("straight")
+        assert ended(child(folder, *overrides)) == 0
+        return folder
+
+    return run
 
 
 def run_rounds(

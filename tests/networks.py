@@ -1,7 +1,10 @@
 """All networks of the package, for tests of their permutation symmetry."""
 
+from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
+import pytest
 import torch
 
 from conftest import experiment
@@ -16,6 +19,12 @@ NETWORKS = [
     *(("vgg9 model.groups=4", norm) for norm in ("none", "bn", "gn8")),
     *(("resnet20", norm) for norm in NORMS),
 ]
+
+
+def with_slow_tail(networks: Sequence[tuple[str, str | None]]) -> list[Any]:
+    """For parametrize: VGGs that differ only in depth from a faster one are slow tests."""
+    tail = [f"vgg{depth}" for depth in (8, 11, 13, 16, 19)]
+    return [pytest.param(*net, marks=pytest.mark.slow) if net[0] in tail else net for net in networks]
 
 
 def network(model: str, norm: str | None, *overrides: str) -> Network:

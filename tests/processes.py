@@ -13,8 +13,13 @@ from fedpan_exp.system.atomic_io import read_lines
 SMALL = ("dataset=digits", "model.width=32", *(f"fl_scene.{s}" for s in ("K=12", "R=0.5", "E=1", "H=12")))
 
 
-def child(folder: Path, *overrides: str, prepare: Callable[[], object] = lambda: None) -> int:
-    """Start the command in a forked process: importing torch would take longer than the run. Returns its id."""
+def child(
+    folder: Path,
+    *args: str,
+    prepare: Callable[[], object] = lambda: None,
+    main: Callable[[], object] = cli.main,
+) -> int:
+    """Start a command in a forked process: importing torch would take longer than the run. Returns its id."""
     process = os.fork()
     if process:
         return process
@@ -26,9 +31,9 @@ def child(folder: Path, *overrides: str, prepare: Callable[[], object] = lambda:
         for standard in (1, 2):
             os.dup2(out, standard)
         sys.stdout, sys.stderr = os.fdopen(1, "w", buffering=1), os.fdopen(2, "w", buffering=1)
-        sys.argv = ["fedpan_exp", *overrides]
+        sys.argv = ["fedpan_exp", *args]
         prepare()
-        cli.main()
+        main()
         code = 0
     except SystemExit as stop:
         code = int(stop.code or 0)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from networks import NETWORKS, narrow, network
+from networks import NETWORKS, narrow, network, with_slow_tail
 
 from fedpan_exp.alignment.permutation_spec import permute
 from fedpan_exp.alignment.shuffle import sample_permutations
@@ -24,7 +24,7 @@ def test_activations_are_taken_after_encoding_and_relu():
     assert torch.allclose(activations(net, X, ["head"])["head"], logits.T, atol=1e-6)
 
 
-@pytest.mark.parametrize(("model", "norm"), [net for net in NETWORKS if net[1] in (None, "bn")])
+@pytest.mark.parametrize(("model", "norm"), with_slow_tail([net for net in NETWORKS if net[1] in (None, "bn")]))
 def test_every_group_has_activations_that_are_permuted_with_it(model, norm):
     net = network(model, norm, "pan=off", *narrow(model))
     layers = [*net.permutation_spec.sizes, "head"]

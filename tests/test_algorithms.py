@@ -223,8 +223,17 @@ def test_scaffold_sends_twice_as_much_as_fedavg():
     assert costs["moon"] == costs["fedopt"] == costs["fedavg"]
 
 
-@pytest.mark.parametrize("model", ["mlp", "vgg9", "resnet20 model.width=8"])
-@pytest.mark.parametrize("name", sorted({*ALGORITHMS} - {"fed2", "feddf", "fedma"}))  # which have tests of their own
+FAMILIES = ("mlp", "vgg9", "resnet20 model.width=8")
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        pytest.param(name, model, marks=() if FAMILIES[i % 3] == model else pytest.mark.slow)  # a fast one per name
+        for i, name in enumerate(sorted({*ALGORITHMS} - {"fed2", "feddf", "fedma"}))  # which have tests of their own
+        for model in FAMILIES
+    ],
+)
 def test_every_algorithm_works_with_every_model_family(name, model, command):
     pan = "off" if name == "matched" else "add"
     little_work = ("scale=smoke", "dataset.samples=300", "fl_scene.E=1", "fl_scene.B=64")

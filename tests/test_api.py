@@ -64,7 +64,8 @@ def test_it_works_inside_another_hydra_program(tmp_path):
 
 def test_importing_the_package_does_not_import_torch():
     code = (
-        "import sys, fedpan_exp; assert 'torch' not in sys.modules; fedpan_exp.federate; assert 'torch' in sys.modules"
+        "import sys, fedpan_exp, fedpan_exp.cli; assert 'torch' not in sys.modules\n"
+        "fedpan_exp.federate; assert 'torch' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

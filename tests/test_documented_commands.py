@@ -93,7 +93,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
             Image.fromarray(rng.integers(0, 256, (8, 8, 3), np.uint8)).save(path)
         np.savez("own.npz", x=rng.integers(0, 256, (40, 8, 8), np.uint8), y=np.arange(40) % 2)
         save_hugging_face(rng)
-        run("python -m fedpan_exp sweeps=alpha scale=smoke fl_scene.E=1 fl_scene.B=64 model.width=8 ranks=1", patch)
+        little_work = "fl_scene.alpha=10,0.1 fl_scene.E=1 fl_scene.B=64 model.width=8 ranks=1"
+        run(f"python -m fedpan_exp sweeps=alpha scale=smoke {little_work}", patch)
         run("python -m fedpan_exp new algorithm mine", patch)
         for shuffled in ("study=shuffle_federate fl_scene.alpha=10 study.N_sf=0.5,1", "fl_scene.alpha=10,1"):
             run(shlex.join(["python", "-m", "fedpan_exp", "-m", *digits, "pan=off", *shuffled.split()]), patch)

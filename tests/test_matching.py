@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 import torch
-from networks import NETWORKS, narrow, network
+from networks import NETWORKS, narrow, network, with_slow_tail
 
 from fedpan_exp.alignment.fusion import interpolate
 from fedpan_exp.alignment.kept_ratio import kept_ratio
@@ -43,7 +43,7 @@ def test_the_sum_of_distances_is_minimized_not_of_squares():
     assert match_activations(a, b).tolist() == [1, 0]
 
 
-@pytest.mark.parametrize(("model", "norm"), NETWORKS)
+@pytest.mark.parametrize(("model", "norm"), with_slow_tail(NETWORKS))
 def test_matching_weights_undoes_a_shuffle_so_that_fusing_changes_nothing(model, norm):
     net = network(model, norm, "pan=off", *narrow(model))
     state = net.state_dict()

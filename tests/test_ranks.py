@@ -90,7 +90,15 @@ def run_all(*args, **kwargs) -> tuple[list[dict[str, float]], ServerState]:
     return records, round_.server
 
 
-@pytest.mark.parametrize("name", sorted(ALGORITHMS.keys() - {"fedma"}))  # it has its own test, on a network it accepts
+# The fast ones: nothing besides the weights, local models, personal models, states of server and clients.
+FAST = ("fedavg", "feddf", "fedphp", "scaffold")
+EVERY_ALGORITHM = [
+    pytest.param(name, marks=() if name in FAST else pytest.mark.slow)
+    for name in sorted(ALGORITHMS.keys() - {"fedma"})  # it has its own test, on a network it accepts
+]
+
+
+@pytest.mark.parametrize("name", EVERY_ALGORITHM)
 def test_one_two_and_three_ranks_give_the_same_numbers(name):
     expected, server = run_all(1, make_algorithm(name))
     for ranks in (2, 3):
@@ -268,7 +276,7 @@ def fail_in_workers(monkeypatch, folder: Path, number: signal.Signals, times: in
     monkeypatch.setattr(executor, "train_client", train_then_fail)
 
 
-@pytest.mark.parametrize("name", sorted(ALGORITHMS.keys() - {"fedma"}))
+@pytest.mark.parametrize("name", EVERY_ALGORITHM)
 def test_a_worker_that_is_killed_is_replaced_and_the_round_repeated_to_the_same_bits(
     monkeypatch, tmp_path, capfd, name
 ):

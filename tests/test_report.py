@@ -3,8 +3,6 @@
 import gzip
 import json
 import re
-import subprocess
-import sys
 from base64 import b64decode, b64encode
 from collections import Counter
 from hashlib import sha256
@@ -17,6 +15,7 @@ import pandas
 import pytest
 from markupsafe import escape
 from matplotlib.figure import Figure
+from processes import child, ended
 from run_folders import is_drawn, make_listing, make_run
 from run_sweeps import SWEEPS, make_sweep
 
@@ -198,10 +197,10 @@ def test_a_curve_on_the_page_is_whole(tmp_path):
 
 def test_two_reports_into_one_folder_lose_nothing(tmp_path):
     make_sweep(tmp_path / "runs", "alpha")
-    command = [sys.executable, "-m", "fedpan_exp.report", str(tmp_path / "runs"), "--out", str(tmp_path / "report")]
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    assert [process.communicate()[0].count("1 figure, ") for process in both] == [1, 1]
-    assert [process.returncode for process in both] == [0, 0]
+    args = (str(tmp_path / "runs"), "--out", str(tmp_path / "report"))
+    both = [child(tmp_path / f"{i}", *args, main=command.main) for i in range(2)]
+    assert [ended(process) for process in both] == [0, 0]
+    assert [(tmp_path / f"{i}" / "output").read_text().count("1 figure, ") for i in range(2)] == [1, 1]
     assert len(data_of(tmp_path / "report" / "index.html")["runs"]) == 24
     assert not list((tmp_path / "report").rglob(".*"))
 

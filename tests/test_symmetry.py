@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from networks import NETWORKS, network
+from networks import NETWORKS, network, with_slow_tail
 
 from fedpan_exp.alignment.permutation_spec import permute
 from fedpan_exp.alignment.shuffle import sample_permutation, sample_permutations
@@ -20,14 +20,14 @@ def change_by_shuffling(net: Network) -> float:
         return ((net(x) - before).abs().max() / before.abs().max()).item()
 
 
-@pytest.mark.parametrize(("model", "norm"), NETWORKS)
+@pytest.mark.parametrize(("model", "norm"), with_slow_tail(NETWORKS))
 def test_shuffling_changes_the_output_only_with_pans(model, norm):
     assert change_by_shuffling(network(model, norm, "pan=off")) < 1e-9
     assert change_by_shuffling(network(model, norm, "pan=add", "pan.A=0.5")) > 1e-3
     assert change_by_shuffling(network(model, norm, "pan=mul", "pan.A=0.5")) > 1e-3
 
 
-@pytest.mark.parametrize(("model", "norm"), NETWORKS)
+@pytest.mark.parametrize(("model", "norm"), with_slow_tail(NETWORKS))
 def test_the_spec_covers_every_tensor_and_axis(model, norm):
     net = network(model, norm, "pan=off")
     state = {name: tensor for name, tensor in net.state_dict().items() if tensor.dim() > 0}
