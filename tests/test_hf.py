@@ -107,6 +107,13 @@ def test_labels_may_be_texts_and_columns_may_be_named(tmp_path):
     assert data.train.y.unique().tolist() == [0, 1, 2]
 
 
+def test_a_text_that_only_the_test_set_has_is_refused(tmp_path):
+    train, test = (rows(len(texts), fine=texts) for texts in (["dog", "cat"] * 3, ["cat", "cow"]))
+    datasets.DatasetDict(train=train, test=test).save_to_disk(tmp_path / "saved")
+    with pytest.raises(UserError, match=r"dataset.label must have the same labels for training, got cow in test"):
+        fp.experiment(*settings(tmp_path / "saved", "dataset.label=fine"))
+
+
 def damaged() -> datasets.Dataset:
     table = rows(6).cast_column("img", datasets.Image(decode=False))
     return table.map(lambda row, i: {"img": {"bytes": b"x" if i == 2 else row["img"]["bytes"]}}, with_indices=True)

@@ -178,6 +178,8 @@ def _labels(parts: Mapping[str, Dataset], column: str, name: str) -> dict[str, t
     values = {split: np.array(rows[column]) for split, rows in parts.items()}
     if all(array.dtype.kind == "U" for array in values.values()):
         classes = np.unique(values["train"])
+        if unknown := sorted({*values.get("test", ())} - {*classes}):
+            raise DataError(f"dataset.label must have the same labels for training, got {unknown[0]} in test of {name}")
         values = {split: np.searchsorted(classes, array) for split, array in values.items()}
     for split, array in values.items():
         if array.ndim != 1 or array.dtype.kind not in "iu" or array.min() < 0:
