@@ -27,3 +27,8 @@ def __getattr__(name: str) -> Any:
 
         return getattr(api, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """For tab completion, which does not see what is imported late."""
+    return sorted({*globals(), *__all__})

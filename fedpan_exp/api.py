@@ -26,8 +26,8 @@ from fedpan_exp.studies import load_studies
 from fedpan_exp.studies.shared.setup import make_task, set_up
 from fedpan_exp.system.atomic_io import read_json
 from fedpan_exp.system.console import quietly
-from fedpan_exp.system.errors import Diverged
-from fedpan_exp.system.signals import graceful_shutdown
+from fedpan_exp.system.errors import Diverged, UserError
+from fedpan_exp.system.signals import describe_interruption, graceful_shutdown
 from fedpan_exp.tracking.record import FINISHED, Record
 
 __all__ = ["Result", "experiment", "federate", "load_runs", "run"]
@@ -73,9 +73,13 @@ def experiment(*settings: str) -> Experiment:
 def federate(*settings: str, verbose: bool = False) -> Generator[Round]:
     """Train round by round, and yield each round: `round.test().accuracy`, `round.server.weights`, `round.metrics()`.
 
-    Nothing is written to disk.
+    Nothing is written to disk. The server is live: test or copy what you need before the next round. A loop that ends
+    early, by `break` or an exception, ends the worker processes too.
     """
-    chosen = experiment(*settings)
+    return _rounds(experiment(*settings), verbose)  # a mistake is found by the call, not by the first round
+
+
+def _rounds(chosen: Experiment, verbose: bool) -> Generator[Round]:
     with nullcontext() if verbose else quietly():
         task = make_task(chosen, set_up(chosen))
     ranks = count_ranks(chosen.ranks, task.cohort_size, task.trainer.fabric.device)
@@ -101,11 +105,17 @@ def run(*settings: str, verbose: bool = False) -> Result:
                     chosen.study.run(chosen, record, stop)
             except Diverged:
                 pass  # a result like others: Result.status says so
+            except KeyboardInterrupt as interruption:
+                interruption.add_note(f"{describe_interruption(interruption)}; make the same call to resume")
+                raise
     return Result(record.folder)
 
 
 @contextmanager
 def _composing(settings: Sequence[str]) -> Iterator[None]:
+    for setting in settings:
+        if not isinstance(setting, str):
+            raise UserError(f"""settings must be strings, as in "pan=off", "pan.A=0.1", got {setting!r:.80}""")
     with config.registered(_studies(), settings), as_user_errors(settings):
         yield
 

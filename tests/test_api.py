@@ -1,5 +1,7 @@
 """The Python API: the same runs as on the command line, without anything to register first."""
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +12,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
 import fedpan_exp as fp
+from fedpan_exp.tracking.record import Record
 
 TINY = ("dataset=digits", "scale=smoke", "model.width=16", "fl_scene.E=1", "ranks=1")
 
@@ -43,15 +46,34 @@ def test_a_diverged_run_is_a_result(tmp_path):
         (["algorithm=fedavgg"], "algorithm must be .*, got fedavgg; did you mean fedavg"),
         (["pan.B=1"], r"pan\.B is not a setting"),
         (["fl_scene.R=2"], r"fl_scene\.R must be in \(0, 1\], got 2"),
+        ([["pan=off"]], r"settings must be strings, as in .*, got \['pan=off'\]"),
         (["seed=0,1"], "a single run must have one value per setting, got seed=0,1"),
     ],
 )
-@pytest.mark.parametrize("function", [fp.experiment, fp.run, lambda *settings: next(fp.federate(*settings))])
+@pytest.mark.parametrize("function", [fp.experiment, fp.run, fp.federate])
 def test_a_mistake_raises_one_readable_line(function, settings, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(fp.UserError, match=message):
         function(*settings)
     assert not list(Path().iterdir())
+
+
+def test_an_interrupted_run_says_how_to_resume_and_resumes(tmp_path, monkeypatch):
+    settings, write = (*TINY, "fl_scene.H=3", "logger=none"), Record.write
+
+    def write_then_interrupt(self: Record, round_idx: int, metrics: dict) -> None:
+        write(self, round_idx, metrics)
+        signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Record, "write", write_then_interrupt)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            fp.run(*settings, f"runs={tmp_path}/resumed")
+    assert caught.value.__notes__ == ["interrupted after round 1; make the same call to resume"]
+    resumed, straight = (fp.run(*settings, f"runs={tmp_path}/{name}") for name in ("resumed", "straight"))
+    assert resumed.records["round"].tolist() == [1, 2, 3]
+    for name, tensor in straight.weights.items():
+        assert torch.equal(resumed.weights[name], tensor)
 
 
 def test_it_works_inside_another_hydra_program(tmp_path):
@@ -70,8 +92,27 @@ def test_importing_the_package_does_not_import_torch():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def children() -> set[str]:
+    return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
+
+
 def test_a_loop_that_ends_early_leaves_no_workers():
+    before = children()
     for round in fp.federate(*TINY, "ranks=2"):
         assert torch.isfinite(round.server.weights).all()
         break
     assert not torch.distributed.is_initialized()
+    assert children() == before
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_last_round_can_be_tested_after_the_loop_and_earlier_ones_cannot(ranks):
+    tested = [(round, round.test().accuracy) for round in fp.federate(*TINY, f"ranks={ranks}")]
+    (first, _), (last, accuracy) = tested
+    assert last.test().accuracy == accuracy
+    with pytest.raises(fp.UserError, match="a round must be tested before the next one, got round 1 after round 2"):
+        first.test()
+
+
+def test_names_are_completed():
+    assert {"federate", "run", "experiment", "load_runs", "Result", "UserError"} <= set(dir(fp))

@@ -160,6 +160,43 @@ def test_arrays_that_cannot_be_used_are_refused_in_one_line(tmp_path, content, m
         fp.experiment("dataset=npz", f"dataset.root={tmp_path}/own.npz").dataset.load(seed=0)
 
 
+def test_a_label_that_only_the_test_set_has_is_a_class(tmp_path):
+    np.savez(tmp_path / "own.npz", **arrays(y_test=np.arange(9) % 4))
+    settings = ("dataset=npz", f"dataset.root={tmp_path}/own.npz", *TINY)
+    assert fp.experiment(*settings).dataset.classes == 4
+    assert [round.index for round in fp.federate(*settings) if round.test().accuracy <= 1] == [1]
+    with pytest.raises(UserError, match=r"dataset.classes must be at least 4, .* got 3"):
+        next(fp.federate(*settings, "dataset.classes=3"))
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "message"),
+    [
+        (
+            "0, 2, (9, 1, 4, 4)",
+            "0, 2, (9, 1, 5, 5)",
+            r"test images of shape \[1, 4, 4\], as for training, got \[1, 5, 5\]",
+        ),
+        ("-1, 2, (9, 1, 4, 4)", "0, 2, (9, 1, 4, 4)", "must have labels from 0, got -1"),
+        ("0, 2, (0, 1, 4, 4)", "0, 2, (9, 1, 4, 4)", "must have training images, got none"),
+        ("0, 2, (9, 4, 4)", "0, 2, (9, 1, 4, 4)", r"must have uint8 images \[N, C, H, W\]"),
+    ],
+)
+def test_a_dataset_of_a_plugin_that_cannot_be_used_is_refused_in_one_line(tmp_path, train, test, message):
+    (tmp_path / "mine.py").write_text(f"""
+import torch
+from fedpan_exp.data import DatasetSplits, ImageTensors
+
+def images(low, high, shape):
+    return ImageTensors(torch.zeros(shape, dtype=torch.uint8), torch.arange(shape[0]) % (high - low) + low)
+
+DATASETS = {{"mine": lambda root: DatasetSplits(images({train}), images({test}))}}
+""")
+    with pytest.raises(UserError, match=message) as error:
+        fp.experiment(f"plugins=[{tmp_path}/mine.py]", "dataset=mine")
+    assert "\n" not in str(error.value)
+
+
 def test_a_file_that_is_no_npz_is_refused(tmp_path):
     (tmp_path / "own.npz").write_text("x")
     for path in ("own.npz", "none.npz"):

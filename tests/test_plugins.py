@@ -120,6 +120,13 @@ def test_an_edited_file_is_read_again_in_one_process(folder):
     assert fp.experiment(*settings).algorithm.step == 0.25
 
 
+def test_experiments_with_and_without_it_can_alternate(folder):
+    pair = fp.federate(*ALL, "ranks=1"), fp.federate("dataset=digits", "scale=smoke", "model.width=8", "ranks=1")
+    assert [(ours.index, plain.index) for ours, plain in zip(*pair, strict=True)] == [(1, 1), (2, 2)]
+    ours, plain = fp.experiment(*ALL), fp.experiment("pan=off")
+    assert plain.network().head.out_features == ours.network().head.out_features == 10
+
+
 def test_two_ranks_give_the_same_weights(folder):
     one, two = ([r.server.weights for r in fp.federate(*ALL, f"ranks={ranks}")][-1] for ranks in (1, 2))
     assert torch.equal(one, two)
@@ -174,6 +181,55 @@ def test_a_mistake_in_a_plugin_is_one_line(folder, old, new, message):
     with pytest.raises(UserError, match=message) as error:
         fp.experiment("plugins=[mine.py]", "algorithm=half")
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        ("[np.arange(3)] * config.K", "with every sample once, got 15 indices, and 1,434 samples missing"),
+        ("[np.arange(len(labels))]", "must return 5 arrays of indices, got 1 of int64"),
+        ("[np.ones(9)] * config.K", "must return 5 arrays of indices, got 5 of float64"),
+        ("None", "must return 5 arrays of indices, got NoneType"),
+    ],
+)
+def test_a_partition_that_is_none_is_refused_in_one_line(folder, result, message):
+    (folder / "odd.py").write_text(
+        f"import numpy as np\nPARTITIONERS = {{'odd': lambda labels, config, rng: {result}}}\n"
+    )
+    with pytest.raises(UserError, match=f"fl_scene.partition=odd {message}" if "must" in message else message):
+        fp.run("plugins=[odd.py]", "fl_scene.partition=odd", "fl_scene.K=5", "dataset=digits")
+    assert not (folder / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("return None", "model=odd must build a Network, got NoneType"),
+        ("return Network()", "model=odd must build a network that has head"),
+        (
+            "net = super().build(shape, classes, pan)\n        del net.activation_modules\n        return net",
+            "model=odd must build a network that has activation_modules",
+        ),
+    ],
+)
+def test_a_model_that_lacks_something_is_refused_in_one_line(folder, body, message):
+    (folder / "odd.py").write_text(f"""
+from dataclasses import dataclass
+from fedpan_exp.models import Network
+from fedpan_exp.models.mlp import MLPSettings
+
+@dataclass
+class Odd(MLPSettings):
+    name: str = "odd"
+
+    def build(self, shape, classes, pan):
+        {body}
+
+MODELS = {{"odd": Odd}}
+""")
+    with pytest.raises(UserError, match=message):
+        fp.run("plugins=[odd.py]", "model=odd", "dataset=digits")
+    assert not (folder / "runs").exists()
 
 
 @pytest.mark.parametrize(
@@ -248,6 +304,10 @@ def test_new_writes_a_plugin_that_passes_its_test(kind, tmp_path, monkeypatch):
         (["algoritm", "x"], "the kind of a plugin must be .* did you mean algorithm?"),
         (["model", "vgg9"], "must not be that of a built-in model, got vgg9"),
         (["model", "9"], "must be lower-case letters, digits and _, got 9"),
+        (["encoding", "sine"], "must not be that of a built-in encoding, got sine"),
+        (["algorithm", "torch"], "must not be a word or a module of Python, which it would hide, got torch"),
+        (["algorithm", "random"], "got random"),
+        (["encoding", "class"], "got class"),
     ],
 )
 def test_new_refuses_in_one_line(args, message, tmp_path, monkeypatch):

@@ -40,6 +40,20 @@ def test_the_test_parts_of_fl_bench_are_the_global_test_set(tmp_path):
     assert torch.equal(data.test.x, DATA.train.x[[1, 3]])
 
 
+def test_fl_benchs_clients_that_are_only_tested_are_part_of_the_test_set(tmp_path):
+    """As FL-bench's `--split user` writes them: some clients have all of their samples in train, others in test."""
+    none = np.array([], dtype=np.int64)
+    clients = [
+        {"train": np.arange(0, 30), "val": none, "test": none},
+        {"train": none, "val": none, "test": np.arange(60, 80)},
+        {"train": np.arange(30, 60), "val": none, "test": none},
+    ]
+    (tmp_path / "partition.pkl").write_bytes(pickle.dumps({"data_indices": clients, "separation": {}}))
+    data, read = read_split(tmp_path / "partition.pkl", DATA)
+    assert [part.tolist() for part in read.parts] == [list(range(30)), list(range(30, 60))]
+    assert torch.equal(data.test.x, DATA.test.x)
+
+
 def test_dropped_clients_leave_samples_out(tmp_path):
     dropped = Split(SPLIT.parts[1:])
     assert len(read_split(write_split(tmp_path, DATA, dropped, 0), DATA)[1].parts) == 3

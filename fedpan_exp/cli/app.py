@@ -11,7 +11,7 @@ from fedpan_exp import __version__
 from fedpan_exp.cli.options import MULTIRUN, OTHER_CONFIGS, split
 from fedpan_exp.system.errors import Diverged, UserError
 from fedpan_exp.system.paths import CONF
-from fedpan_exp.system.signals import nothing_begun
+from fedpan_exp.system.signals import describe_interruption, nothing_begun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +51,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(128 + signal.SIGPIPE) from None
     except KeyboardInterrupt as interruption:
-        reason, command = describe(interruption), shlex.join(["python", "-m", "fedpan_exp", *args])
+        reason, command = describe_interruption(interruption), shlex.join(["python", "-m", "fedpan_exp", *args])
         report(UserError(f"{reason}; run the same command to resume: {command}"))
         raise SystemExit(getattr(interruption, "exit_code", 130)) from None
 
@@ -188,7 +188,7 @@ def run_experiment(cfg: "DictConfig", args: list[str]) -> float | None:
     except Interrupted as interruption:
         if interruption.ends_sweep or hydra.mode == RunMode.RUN:
             raise
-        raise UserError(f"{describe(interruption)}; run the same command to resume it") from None
+        raise UserError(f"{describe_interruption(interruption)}; run the same command to resume it") from None
 
 
 def draw(folder: "Path") -> None:
@@ -237,13 +237,6 @@ def run_worker(experiment: "Experiment", settings: dict[str, Any]) -> None:
     with TemporaryDirectory() as folder, graceful_shutdown() as stop:
         record = Record({**settings, "runs": folder}, config.identify(experiment, settings), LoggerSettings())
         experiment.study.run(experiment, record, stop)
-
-
-def describe(interruption: KeyboardInterrupt) -> str:
-    """Say why a run has ended and, if known, after which round it will resume."""
-    saved_round = getattr(interruption, "saved_round", None)
-    after = f" after round {saved_round}" if saved_round else ""
-    return f"{getattr(interruption, 'reason', 'interrupted')}{after}"
 
 
 def report(error: UserError) -> None:

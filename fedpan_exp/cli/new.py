@@ -1,7 +1,9 @@
 """python -m fedpan_exp new KIND NAME: write a plugin to start from, its YAML file and its test."""
 
+import keyword
 import re
 import shlex
+from importlib.util import find_spec
 from pathlib import Path
 
 from fedpan_exp.system.console import console
@@ -20,7 +22,7 @@ def write_plugin(args: list[str]) -> None:
     require_choice("the kind of a plugin", kind, KINDS)
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise UserError(f"the name of a plugin must be lower-case letters, digits and _, got {name}")
-    if (CONF / kind / f"{name}.yaml").exists():
+    if name in _built_in(kind):
         raise UserError(f"the name of a plugin must not be that of a built-in {kind}, got {name}")
     targets = {
         TEMPLATES / f"{kind}.py": Path(f"{name}.py"),
@@ -30,6 +32,10 @@ def write_plugin(args: list[str]) -> None:
     targets = {template: target for template, target in targets.items() if template.exists()}
     if existing := [str(target) for target in targets.values() if target.exists()]:
         raise UserError(f"the files of a new plugin must not exist, got {', '.join(existing)}")
+    if keyword.iskeyword(name) or _is_module(name):
+        raise UserError(
+            f"the name of a plugin must not be a word or a module of Python, which it would hide, got {name}"
+        )
     try:
         for template, target in targets.items():
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -40,6 +46,19 @@ def write_plugin(args: list[str]) -> None:
     console.print(f"wrote {', '.join(map(str, targets.values()))}", markup=False)
     console.print(f"  run it:   python -m fedpan_exp plugins=[{name}.py] {setting}={name}", markup=False)
     console.print(f"  test it:  python -m pytest {shlex.quote(f'test_{name}.py')}", markup=False)
+
+
+def _built_in(kind: str) -> set[str]:
+    if kind != "encoding":
+        return {path.stem for path in (CONF / kind).glob("*.yaml")}
+    from fedpan_exp.plugins.kinds import BUILT_IN  # late: imports torch
+
+    return set(BUILT_IN["ENCODINGS"])
+
+
+def _is_module(name: str) -> bool:
+    spec = find_spec(name)
+    return spec is not None and spec.origin is not None  # a folder without Python files has no origin
 
 
 def _renamed(text: str, name: str) -> str:

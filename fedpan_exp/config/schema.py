@@ -18,6 +18,7 @@ from fedpan_exp.models import (
     Network,
     Pan,
     check_head,
+    check_network,
     check_pan,
     compensate_rates,
     encodings,
@@ -109,8 +110,11 @@ class Experiment:
         return net
 
     def build(self, pan: Pan) -> Network:
+        with torch.device("cpu"):  # not on the meta device, which plugins need not know
+            plugins.ensure_active(self.plugins)  # another experiment may have been composed since this one
         channels, height, width = self.dataset.shape
         net = self.model.build((channels, height, width), self.dataset.classes, pan)
+        check_network(net, self.model.name)
         net.init = self.model.init
         check_head(net, self.model.head)
         check_pan(net, pan)

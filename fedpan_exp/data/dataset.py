@@ -93,9 +93,8 @@ class DatasetSettings:
             raise DataError(f"dataset.shape must be {shape}, the image shape of {self.name}, got {self.shape}")
         if not len(data.train):
             raise DataError(f"dataset={self.name} has no training images in dataset.root={self.root}")
-        classes = int(torch.cat([data.train.y, data.test.y]).max()) + 1
-        if classes > self.classes:
-            rule = f"at least {classes}, the number of classes in {self.name}"
+        if data.classes > self.classes:
+            rule = f"at least {data.classes}, the number of classes in {self.name}"
             raise DataError(f"dataset.classes must be {rule}, got {self.classes}")
         drawn = draw_users(data, self.user_share, seed)
         if data.users:

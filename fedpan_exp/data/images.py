@@ -37,6 +37,11 @@ class DatasetSplits:
     test: ImageTensors
     users: tuple[str, ...] = ()  # user names, indexed by ImageTensors.users
 
+    @property
+    def classes(self) -> int:
+        """Labels are from 0 to classes - 1. The test set counts too: few images may have left a label to it alone."""
+        return max(int(split.y.max()) + 1 for split in (self.train, self.test) if len(split))
+
     def tensors(self) -> dict[str, Tensor]:
         parts = {"train": self.train, "test": self.test}
         tensors = {f"{name}_{letter}": getattr(part, letter) for name, part in parts.items() for letter in "xy"}

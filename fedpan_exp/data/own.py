@@ -34,7 +34,7 @@ class OwnData(DatasetSettings):
 
     def __post_init__(self) -> None:
         require(0 < self.test_share < 1, "dataset.test_share", "in (0, 1)", self.test_share)
-        facts = _facts(self.read())
+        facts = _facts(self.read(), self.name)
         require(self.digest in ("", facts.digest), "dataset.digest", f"{facts.digest}, that of the images", self.digest)
         for name, value in facts._asdict().items():
             if not getattr(self, name):
@@ -117,7 +117,8 @@ def _load(loader: Callable[[Path], DatasetSplits], name: str, root: Path) -> Dat
     try:
         data = loader(root)
     except Exception as error:  # a plugin may raise anything
-        raise DataError(f"dataset={name} cannot be loaded: {type(error).__name__}: {first_line(error)}") from None
+        file = f": {error.filename}" if isinstance(error, OSError) and error.filename else ""
+        raise DataError(f"dataset={name} cannot be loaded: {type(error).__name__}: {first_line(error)}{file}") from None
     if not isinstance(data, DatasetSplits):
         raise DataError(f"dataset={name} must be loaded as DatasetSplits, got {type(data).__name__}")
     for split in (data.train, data.test):
@@ -137,7 +138,15 @@ def _with_test_set(data: DatasetSplits, fraction: float) -> DatasetSplits:
     return replace(data, train=data.train[order[size:].sort().values], test=data.train[order[:size].sort().values])
 
 
-def _facts(data: DatasetSplits) -> Facts:
+def _facts(data: DatasetSplits, name: str) -> Facts:
+    shape, test_shape = ([*split.x.shape[1:]] for split in (data.train, data.test))
+    if shape != test_shape:
+        raise DataError(f"dataset={name} must have test images of shape {shape}, as for training, got {test_shape}")
+    if not len(data.train):
+        raise DataError(f"dataset={name} must have training images, got none")
+    lowest = min(int(split.y.min()) for split in (data.train, data.test))
+    if lowest < 0:
+        raise DataError(f"dataset={name} must have labels from 0, got {lowest}")
     pixels = data.train.x.transpose(0, 1).flatten(1)
     histograms = [torch.bincount(channel, minlength=256).double() for channel in pixels]
     values = torch.arange(256).double() / 255
@@ -146,8 +155,7 @@ def _facts(data: DatasetSplits) -> Facts:
         float((counts * (values - mean) ** 2).sum() / counts.sum())
         for counts, mean in zip(histograms, means, strict=True)
     ]
-    classes = int(data.train.y.max()) + 1
-    if classes < 2:
-        raise DataError(f"dataset.classes must be at least 2, got {classes} in the training images")
+    if data.train.y.max() < 1:
+        raise DataError("dataset.classes must be at least 2, got 1 in the training images")
     std = [round(variance**0.5, 4) or 1.0 for variance in variances]  # 1: an image of one colour
-    return Facts(list(data.train.x.shape[1:]), classes, [round(mean, 4) for mean in means], std, data.digest())
+    return Facts(shape, data.classes, [round(mean, 4) for mean in means], std, data.digest())

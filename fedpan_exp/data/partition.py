@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -61,7 +62,7 @@ def split(labels: Tensor, config: PartitionConfig, seed: int, users: Tensor | No
     drop = config.small_clients == "drop"
     partition = PARTITIONERS[config.kind]
     for redraws in range(1 if drop else MAX_DRAWS):
-        parts = partition(targets, config, numpy_rng(seed, "partition", redraws))
+        parts = _checked(partition(targets, config, numpy_rng(seed, "partition", redraws)), config, len(targets))
         if min(map(len, parts)) >= config.min_samples:
             break
     if drop:
@@ -196,6 +197,24 @@ def _cuts(weights: np.ndarray, count: int) -> np.ndarray:
     total = weights.sum()
     fractions = weights / total if total > 0 else np.full(len(weights), 1 / len(weights))  # a class no client drew
     return np.rint(fractions.cumsum()[:-1] * count).astype(int)
+
+
+def _checked(parts: Any, config: PartitionConfig, samples: int) -> Parts:
+    """Require every sample at one client: a partition may be a plugin's."""
+    rule = f"fl_scene.partition={config.kind} must return {config.K} arrays of indices"
+    try:
+        arrays = [np.asarray(part) for part in parts]
+        indices = np.concatenate(arrays)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{rule}, got {type(parts).__name__}") from None
+    if len(arrays) != config.K or indices.dtype.kind not in "iu":
+        raise ConfigError(f"{rule}, got {len(arrays)} of {indices.dtype}")
+    if not np.array_equal(np.sort(indices), np.arange(samples)):
+        missing = samples - len(np.unique(indices))
+        raise ConfigError(
+            f"{rule} with every sample once, got {len(indices):,} indices, and {missing:,} samples missing"
+        )
+    return arrays
 
 
 def _top_up(parts: Parts, minimum: int, rng: np.random.Generator) -> int:

@@ -119,6 +119,7 @@ def _read_fl_bench(path: Path, clients: Any, data: DatasetSplits) -> tuple[Datas
     if not is_valid:
         raise _invalid(path, "data_indices without train and test")
     train = [[*client["train"], *client.get("val", ())] for client in clients]
+    train = [part for part in train if part]  # FL-bench may divide by users: then some clients are only tested
     return _with_pooled(path, train, [client["test"] for client in clients], data)
 
 

@@ -6,7 +6,8 @@ One round can be read in four files: this one, client.py (the local training of 
 
 import math
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from functools import partial
 
 from fedpan_exp.algorithms import ServerState
 from fedpan_exp.federation.checkpoint import Checkpoint
@@ -14,8 +15,8 @@ from fedpan_exp.federation.executors import Executor, SerialExecutor
 from fedpan_exp.federation.round import Round
 from fedpan_exp.federation.snapshot import Snapshot
 from fedpan_exp.federation.task import FederatedTask
-from fedpan_exp.system.errors import Diverged
-from fedpan_exp.training import FlatParameters
+from fedpan_exp.system.errors import Diverged, UserError
+from fedpan_exp.training import EvalResult, FlatParameters
 
 
 def federate(
@@ -26,15 +27,28 @@ def federate(
     A stop request is honoured between two batches. The server and the clients' states are then still those of the
     previous round, so that a checkpoint can be saved.
     """
-    executor = executor or SerialExecutor(task)
+    active: Executor = executor or SerialExecutor(task)
     server = resume.server if resume else task.init_server()
-    first = resume.round_idx + 1 if resume else 1
-    with executor.start(server):
-        for round_idx in range(first, task.scene.H + 1):
-            yield run_round(task, executor, server, round_idx)
+    done = resume.round_idx if resume else 0
+
+    def test(round_idx: int) -> EvalResult:
+        if round_idx != done:  # the server is that of a later round
+            raise UserError(f"a round must be tested before the next one, got round {round_idx} after round {done}")
+        return active.evaluate(server)
+
+    try:
+        with active.start(server):
+            for round_idx in range(done + 1, task.scene.H + 1):
+                round_ = run_round(task, active, server, round_idx, partial(test, round_idx))
+                done = round_idx
+                yield round_
+    finally:
+        active = SerialExecutor(task)  # the last round can be tested when the workers have ended
 
 
-def run_round(task: FederatedTask, executor: Executor, server: ServerState, round_idx: int) -> Round:
+def run_round(
+    task: FederatedTask, executor: Executor, server: ServerState, round_idx: int, test: Callable[[], EvalResult]
+) -> Round:
     """Train a cohort and move the server."""
     started = time.perf_counter()
     cohort = task.sample_cohort(round_idx)
@@ -50,4 +64,4 @@ def run_round(task: FederatedTask, executor: Executor, server: ServerState, roun
         raise Diverged(task.divergence_message(f"in round {round_idx}: the averaged weights are not finite"))
     snapshot = Snapshot(cohort, before, update.models) if before else None
     seconds = time.perf_counter() - started
-    return Round(round_idx, server, cohort, update, seconds, snapshot, metrics, lambda: executor.evaluate(server))
+    return Round(round_idx, server, cohort, update, seconds, snapshot, metrics, test)

@@ -6,7 +6,7 @@ from fedpan_exp.models.client_encodings import use_client_encodings
 from fedpan_exp.models.encodings import ENCODINGS
 from fedpan_exp.models.heads import check_head, fix_head
 from fedpan_exp.models.mlp import MLPSettings
-from fedpan_exp.models.network import INITIALISATIONS, ModelSettings, Network, authors_init
+from fedpan_exp.models.network import INITIALISATIONS, ModelSettings, Network, authors_init, check_network
 from fedpan_exp.models.pan_parameters import check_pan, compensate_rates, per_neuron, set_pan_parameters
 from fedpan_exp.models.position import Pan, PositionEncoding, encodings, inactive_layers
 from fedpan_exp.models.resnet import ResNetSettings
@@ -29,6 +29,7 @@ __all__ = [
     "capture_activations",
     "check_head",
     "check_layers",
+    "check_network",
     "check_pan",
     "compensate_rates",
     "count_weights",

@@ -51,6 +51,15 @@ class Network(nn.Module):
         return (features, logits) if with_features else logits
 
 
+def check_network(net: Any, model: str) -> None:
+    """Check what a model has built, in particular one of a plugin."""
+    if not isinstance(net, Network):
+        raise ConfigError(f"model={model} must build a Network, got {type(net).__name__}")
+    for name in ("head", "permutation_spec", "activation_modules"):
+        if not hasattr(net, name):
+            raise ConfigError(f"model={model} must build a network that has {name}")
+
+
 @dataclass
 class ModelSettings:
     """Settings of every model: its name and default learning rates."""

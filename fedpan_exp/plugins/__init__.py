@@ -6,6 +6,6 @@ A plugin is a Python module with tables like ours: `ALGORITHMS = {"mine": Mine}`
 
 from fedpan_exp.plugins.kinds import STUDIES
 from fedpan_exp.plugins.plugin import Plugin
-from fedpan_exp.plugins.registry import activate, active, described, in_overrides, options, used
+from fedpan_exp.plugins.registry import activate, active, described, ensure_active, in_overrides, options, used
 
-__all__ = ["STUDIES", "Plugin", "activate", "active", "described", "in_overrides", "options", "used"]
+__all__ = ["STUDIES", "Plugin", "activate", "active", "described", "ensure_active", "in_overrides", "options", "used"]

@@ -15,6 +15,7 @@ from fedpan_exp.system.errors import ConfigError, UserError
 
 GROUP = "fedpan_exp.plugins"
 _active: list[Plugin] = []
+_given: list[str] = []  # the setting `plugins` that activated them
 
 
 def active() -> list[Plugin]:
@@ -23,6 +24,7 @@ def active() -> list[Plugin]:
 
 def activate(given: Iterable[str]) -> None:
     """Make the installed plugins and those that are given, and no others, available by name in this process."""
+    given = list(given)
     installed = _installed()
     wanted = [*installed.values(), *(load_file(path) for path in given if unpin(path)[0] not in installed)]
     owners: dict[tuple[str, str], Plugin] = {}
@@ -39,7 +41,13 @@ def activate(given: Iterable[str]) -> None:
             del kind.entries[name]
         for plugin in wanted:
             kind.entries.update(plugin.entries.get(kind.table, {}))
-    _active[:] = wanted
+    _active[:], _given[:] = wanted, given
+
+
+def ensure_active(given: Sequence[str]) -> None:
+    """Activate plugins unless they are active. Unlike `activate`, it does not read their files again."""
+    if list(given) != _given:
+        activate(given)
 
 
 def in_overrides(overrides: Sequence[str]) -> list[str]:

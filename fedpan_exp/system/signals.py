@@ -35,6 +35,13 @@ class OutputClosed(Interrupted):
         super().__init__(signal.SIGPIPE)
 
 
+def describe_interruption(interruption: KeyboardInterrupt) -> str:
+    """Say why a run has ended and, if known, after which round it will resume."""
+    saved_round = getattr(interruption, "saved_round", None)
+    after = f" after round {saved_round}" if saved_round else ""
+    return f"{getattr(interruption, 'reason', 'interrupted')}{after}"
+
+
 @contextmanager
 def nothing_begun() -> Iterator[None]:
     """End at once on Ctrl-C: an exception in the middle of an import would end in a traceback, or in a wrong one."""
