@@ -1,11 +1,15 @@
 """Run the command in a child process, to kill and interrupt it, and read its results."""
 
 import os
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
 
 from fedpan_exp import cli
 from fedpan_exp.system.atomic_io import read_lines
@@ -68,3 +72,45 @@ def outcome(folder: Path) -> tuple[str, list[dict]]:
     records = read_lines(run / "metrics.jsonl")
     timeless = [{name: v for name, v in record.items() if not name.startswith("time/")} for record in records]
     return sha256((run / "weights.safetensors").read_bytes()).hexdigest(), timeless
+
+
+def assert_same_outcome(one: Path, other: Path) -> None:
+    weights, other_weights = (load_file(run_folder(folder) / "weights.safetensors") for folder in (one, other))
+    for name, tensor in weights.items():
+        assert torch.equal(other_weights[name], tensor)
+    lines, other_lines = (read_lines(run_folder(folder) / "metrics.jsonl") for folder in (one, other))
+    assert [line["round"] for line in other_lines] == [line["round"] for line in lines]
+    for line, other_line in zip(lines, other_lines, strict=True):
+        assert other_line["comm/up_bytes"] == line["comm/up_bytes"]
+        assert other_line["train/loss"] == line["train/loss"]
+
+
+def workers_of(process: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def torchrun(
+    folder: Path,
+    *overrides: str,
+    node: int = 0,
+    nodes: int = 1,
+    ranks: int = 2,
+    port: int = 0,
+    restarts: int = 0,
+    program: Sequence[str] = ("-m", "fedpan_exp"),
+) -> subprocess.Popen[str]:
+    """Start the command by torchrun; `program` runs it."""
+    folder.mkdir(exist_ok=True)
+    rendezvous = ("--standalone",) if nodes == 1 else (f"--node-rank={node}", "--master-addr=127.0.0.1")
+    ports = () if nodes == 1 else (f"--master-port={port}",)
+    size = (f"--nnodes={nodes}", f"--nproc-per-node={ranks}", f"--max-restarts={restarts}")
+    command = (*size, *rendezvous, *ports, *program, *overrides)
+    root = str(Path(__file__).parents[1])
+    return subprocess.Popen(
+        [sys.executable, "-m", "torch.distributed.run", *command],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": root, "COLUMNS": "300", "GLOO_SOCKET_IFNAME": "lo"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )

@@ -111,9 +111,11 @@ def train_on_meta(algorithm: FedAvg, net: Network | None = None, plugins: Sequen
 
     with device:
         task = FederatedTask(algorithm, trainer, clients, Scene(K=1, R=1.0, E=2, B=8, H=1), seed=0)
-        client = train_client(task, task.init_server(), 0, {}, 1, watched)
-        total = CohortSum(task.init_server(), needs_models=False)
+        server = task.init_server()
+        client = train_client(task, server, 0, {}, 1, watched)
+        total = CohortSum(server, needs_models=False)
         total.add(client)
+        torch.cat(total.vectors())  # as they are added up over ranks
     (waits, copies), (waits_after, copies_after) = seen
     return Steps(waits_after - waits, copies_after - copies, client.fit.steps)
 
@@ -142,6 +144,13 @@ def test_plain_sgd_and_loss_scaling_do_not_make_the_host_wait(monkeypatch, plugi
 def test_an_mlp_does_not_make_the_host_wait():
     net = MLP(64, 512, 2, 3, Pan())
     assert train_on_meta(FedAvg(), net, clip=1.0) == Steps(waits=0, copies=3, steps=8)
+
+
+def test_images_move_with_their_users():
+    """Otherwise samples of them could not be drawn by indices on the device."""
+    images = random_images(6)
+    images.users = torch.arange(6)
+    assert images.to(META)[torch.zeros(2, dtype=torch.long, device=META)].users.shape == (2,)
 
 
 class Waiting(FedAvg):

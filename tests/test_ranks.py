@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from processes import child, ended, has_ended, run_folder, wait_for
-from safetensors.torch import load_file
+from processes import assert_same_outcome, child, ended, has_ended, run_folder, torchrun, wait_for, workers_of
 
 from conftest import clients_of, experiment, make_algorithm, random_images, run_rounds, trainer_of
 from fedpan_exp.algorithms import ALGORITHMS, ClientContext, CohortUpdate, FedAvg, ServerState
@@ -239,21 +238,6 @@ def test_no_number_of_openmp_threads_hangs_a_run(tmp_path, threads):
     assert "3 processes with one thread each" in result.stdout
 
 
-def assert_same_outcome(one: Path, other: Path) -> None:
-    weights, other_weights = (load_file(run_folder(folder) / "weights.safetensors") for folder in (one, other))
-    for name, tensor in weights.items():
-        assert torch.equal(other_weights[name], tensor)
-    lines, other_lines = (read_lines(run_folder(folder) / "metrics.jsonl") for folder in (one, other))
-    assert [line["round"] for line in other_lines] == [line["round"] for line in lines]
-    for line, other_line in zip(lines, other_lines, strict=True):
-        assert other_line["comm/up_bytes"] == line["comm/up_bytes"]
-        assert other_line["train/loss"] == line["train/loss"]
-
-
-def workers_of(process: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
-
-
 def has_two_rounds(folder: Path) -> bool:
     return any(len(read_lines(file)) >= 2 for file in folder.glob("runs/*/metrics.jsonl"))
 
@@ -318,21 +302,21 @@ def test_a_worker_that_hangs_is_replaced_after_the_timeout(monkeypatch, tmp_path
     expected, straight = run_all(2, ALGORITHMS["scaffold"]())
     fail_in_workers(monkeypatch, tmp_path, signal.SIGSTOP, times=1)
     started = time.monotonic()
-    records, stopped = run_all(2, ALGORITHMS["scaffold"](), timeout=1)
-    assert time.monotonic() - started < 20
+    records, stopped = run_all(2, ALGORITHMS["scaffold"](), timeout=3)
+    assert time.monotonic() - started < 30
     assert records == expected
     assert_equal(straight, stopped)
-    assert "rank 1 made no progress for 1 s; it is replaced" in capfd.readouterr().out
+    assert "rank 1 made no progress for 3 s; it is replaced" in capfd.readouterr().out
 
 
 def test_a_client_that_takes_longer_than_the_timeout_is_not_dead(capfd):
     class Slow(FedAvg):
         def loss(self, net: FlatNet, x: torch.Tensor, y: torch.Tensor, client: ClientContext) -> torch.Tensor:
-            time.sleep(0.25 if os.getpid() != rank_0 else 0)
+            time.sleep(0.7 if os.getpid() != rank_0 else 0)
             return super().loss(net, x, y, client)
 
     rank_0 = os.getpid()
-    list(rounds(2, Slow(), H=1, timeout=0.75))
+    list(rounds(2, Slow(), H=1, timeout=2))
     assert "made no progress" not in capfd.readouterr().out
 
 
@@ -442,25 +426,6 @@ def is_alive(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-def torchrun(
-    folder: Path, *overrides: str, node: int = 0, nodes: int = 1, ranks: int = 2, port: int = 0, restarts: int = 0
-):
-    folder.mkdir(exist_ok=True)
-    rendezvous = ("--standalone",) if nodes == 1 else (f"--node-rank={node}", "--master-addr=127.0.0.1")
-    ports = () if nodes == 1 else (f"--master-port={port}",)
-    size = (f"--nnodes={nodes}", f"--nproc-per-node={ranks}", f"--max-restarts={restarts}")
-    command = (*size, *rendezvous, *ports, "-m", "fedpan_exp", *overrides)
-    root = str(Path(__file__).parents[1])
-    return subprocess.Popen(
-        [sys.executable, "-m", "torch.distributed.run", *command],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": root, "COLUMNS": "300", "GLOO_SOCKET_IFNAME": "lo"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
 
 
 @pytest.mark.slow

@@ -104,7 +104,7 @@ def compose_and_run(args: list[str]) -> None:
     from fedpan_exp.system.console import bar_console, console, error_console
 
     if torchrun.is_launched():
-        torchrun.connect()
+        torchrun.join()
         console.quiet = bar_console.quiet = error_console.quiet = torchrun.rank() > 0
 
     def task(cfg: "DictConfig") -> float | None:

@@ -28,7 +28,7 @@ class ImageTensors:
         return ImageTensors(self.x[index], self.y[index], None if self.users is None else self.users[index])
 
     def to(self, device: torch.device) -> "ImageTensors":
-        return ImageTensors(self.x.to(device), self.y.to(device), self.users)
+        return ImageTensors(self.x.to(device), self.y.to(device), None if self.users is None else self.users.to(device))
 
 
 @dataclass

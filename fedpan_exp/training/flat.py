@@ -42,7 +42,7 @@ class FlatNet:
         # Only what a state dict holds. Position encodings are not in it: they are neither sent nor averaged.
         saved = net.state_dict().keys()
         buffers = [b for name, b in net.named_buffers() if name in saved]
-        self.buffers = _flatten([b for b in buffers if b.is_floating_point()])
+        self.buffers = _flatten([b for b in buffers if b.is_floating_point()]).to(self.weights.device)
         self._counters = [b for b in buffers if not b.is_floating_point()]  # of BatchNorm's batches; nobody reads them
 
     def __call__(self, x: Tensor) -> Tensor:

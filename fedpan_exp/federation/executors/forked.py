@@ -12,7 +12,6 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, NoReturn
 from uuid import uuid4
@@ -81,7 +80,7 @@ class ForkedExecutor(ParallelExecutor):
             if not process:
                 self._work(rank, parent, heartbeats, rendezvous, server)
             self._workers[rank] = process
-        self.group = ProcessGroup(heartbeats, self.stop, self.timeout, self._check_workers)
+        self.group = ProcessGroup(heartbeats, self.stop, self.timeout, self._find_dead)
         self._connect(rendezvous)
 
     def _work(
@@ -107,15 +106,8 @@ class ForkedExecutor(ParallelExecutor):
     def _connect(self, rendezvous: Path) -> None:
         """Connect through a file: no port to choose, none to be taken by others."""
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-        with self.group.detecting_deaths():
-            self.group.meet(range(self.ranks))
-            distributed.init_process_group(
-                "gloo",
-                f"file://{rendezvous}",
-                timeout=timedelta(seconds=min(self.timeout, EXCHANGE_S)),
-                rank=self.group.rank,
-                world_size=self.ranks,
-            )
+        self.group.barrier()
+        self.group.connect("gloo", min(self.timeout, EXCHANGE_S), init_method=f"file://{rendezvous}")
 
     def _end_workers(self) -> None:
         for process in self._workers.values():
@@ -125,13 +117,13 @@ class ForkedExecutor(ParallelExecutor):
         if distributed.is_initialized():
             distributed.destroy_process_group()
 
-    def _check_workers(self) -> None:
+    def _find_dead(self) -> str | None:
         for rank, process in self._workers.items():
             if end := os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 killed = end.si_code != os.CLD_EXITED
                 how = f"was killed by {signal.Signals(end.si_status).name}" if killed else "ended by itself"
-                self.group.died = WorkerDied(f"rank {rank} {how}")
-                raise self.group.died
+                return f"rank {rank} {how}"
+        return None
 
 
 def _end_with(parent: int) -> None:

@@ -4,17 +4,21 @@ Processes meet before they exchange anything, so that an exchange never waits lo
 """
 
 import atexit
+import math
 import mmap
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from torch.distributed import Store
 
 BEAT_S = 1.0  # between two beats of a process that waits or prepares something
-CHECKS_PER_TIMEOUT = 10
+LISTEN_S = 0.05  # between two looks at the beats of the others, if looking costs nothing
+LONGEST_GAP_S = 2 * BEAT_S  # that counts between two looks: after Ctrl-Z and fg the others are not to blame
+START_S = 600.0  # that a process may take in addition until its first beat: machines start at different times
+ENDED = -1  # instead of the beats of a process that has ended by itself
 
 
 class Heartbeats(ABC):
@@ -22,6 +26,7 @@ class Heartbeats(ABC):
 
     def __init__(self, rank: int, size: int):
         self.rank, self.size = rank, size
+        self._heard, self._silent_s, self._listened = [0] * size, [0.0] * size, time.monotonic()
 
     @abstractmethod
     def arrive(self) -> int:
@@ -36,8 +41,22 @@ class Heartbeats(ABC):
         """Meetings that each rank has come to."""
 
     @abstractmethod
-    def beats(self) -> Sequence[int]:
+    def silent_s(self) -> Sequence[float]:
+        """Seconds since the last sign of life of each rank; infinite if it has ended. To be called again and again."""
+
+    @abstractmethod
+    def _beats(self) -> list[int]:
         """Progress of each rank; only changes mean something."""
+
+    def _listen(self) -> None:
+        """Update how long each rank has been silent."""
+        now, beats, silent_s = time.monotonic(), self._beats(), list(self._silent_s)
+        elapsed = min(now - self._listened, LONGEST_GAP_S)
+        for rank in range(self.size):
+            silent_s[rank] = silent_s[rank] + elapsed if beats[rank] == self._heard[rank] else 0.0
+            if beats[rank] == ENDED:
+                silent_s[rank] = math.inf
+        self._heard, self._silent_s, self._listened = beats, silent_s, now
 
     @contextmanager
     def only_progress(self) -> Iterator[None]:
@@ -50,37 +69,45 @@ class SharedHeartbeats(Heartbeats):
 
     def __init__(self, size: int):
         super().__init__(0, size)
-        self._arrivals, self._beats = (memoryview(mmap.mmap(-1, 8 * size)).cast("q") for _ in range(2))
+        self._arrivals, self._counts = (memoryview(mmap.mmap(-1, 8 * size)).cast("q") for _ in range(2))
 
     def arrive(self) -> int:
         self._arrivals[self.rank] += 1
         return self._arrivals[self.rank]
 
     def beat(self) -> None:
-        self._beats[self.rank] += 1
+        self._counts[self.rank] += 1
 
     def arrivals(self) -> Sequence[int]:
         return self._arrivals.tolist()
 
-    def beats(self) -> Sequence[int]:
-        return self._beats.tolist()
+    def silent_s(self) -> Sequence[float]:
+        if time.monotonic() - self._listened >= LISTEN_S:
+            self._listen()
+        return self._silent_s
+
+    def _beats(self) -> list[int]:
+        return self._counts.tolist()
 
 
 class StoreHeartbeats(Heartbeats):
     """In torchrun's key-value store, for processes on several machines.
 
-    A thread sends the beats, so that a batch does not wait for the network. It beats by itself while the process loads
-    data, evaluates or fuses models, which give no sign of their progress.
+    A thread sends the beats and reads those of the others, so that a batch does not wait for the network, and goes on
+    while an exchange blocks the process. It beats by itself while the process loads data, evaluates or fuses models,
+    which give no sign of their progress.
     """
 
     def __init__(self, rank: int, size: int, store: Store):
         super().__init__(rank, size)
         self._store = store
+        self._silent_s = [-START_S] * size
         self._met = self._count = 0
         self._beats_by_itself, self._closed = True, threading.Event()
         for name in ("arrivals", "beats"):
-            store.set(self._key(name, rank), "0")
-        self._thread = threading.Thread(target=self._send_beats, daemon=True)
+            for other in range(size):
+                store.add(self._key(name, other), 0)  # whoever is first creates it: reading a missing key would block
+        self._thread = threading.Thread(target=self._send_and_listen, daemon=True)
         self._thread.start()
         atexit.register(self.close)  # a thread inside the store's code would crash the end of the program
 
@@ -95,7 +122,10 @@ class StoreHeartbeats(Heartbeats):
     def arrivals(self) -> Sequence[int]:
         return self._read("arrivals")
 
-    def beats(self) -> Sequence[int]:
+    def silent_s(self) -> Sequence[float]:
+        return self._silent_s
+
+    def _beats(self) -> list[int]:
         return self._read("beats")
 
     @contextmanager
@@ -107,8 +137,11 @@ class StoreHeartbeats(Heartbeats):
             self._beats_by_itself = True
 
     def close(self) -> None:
+        """Announce that this process ends."""
         self._closed.set()
         self._thread.join()
+        with suppress(RuntimeError):  # the store has ended before
+            self._store.set(self._key("beats", self.rank), str(ENDED))
 
     def _read(self, name: str) -> list[int]:
         return [int(value) for value in self._store.multi_get([self._key(name, rank) for rank in range(self.size)])]
@@ -117,36 +150,12 @@ class StoreHeartbeats(Heartbeats):
     def _key(name: str, rank: int) -> str:
         return f"fedpan_exp/{name}/{rank}"
 
-    def _send_beats(self) -> None:
+    def _send_and_listen(self) -> None:
         while not self._closed.wait(BEAT_S):
             if self._beats_by_itself:
                 self.beat()
             try:
                 self._store.set(self._key("beats", self.rank), str(self._count))
+                self._listen()
             except RuntimeError:  # the store has ended, and with it the run
                 return
-
-
-class SilenceWatch:
-    """Measures for how long ranks have given no sign of life, while this process waits for them."""
-
-    def __init__(self, heartbeats: Heartbeats, timeout: float):
-        self._heartbeats, self._timeout = heartbeats, timeout
-        self._every = min(timeout / CHECKS_PER_TIMEOUT, BEAT_S)
-        self._beats: Sequence[int] = []
-        self._silent = [0.0] * heartbeats.size
-        self._checked = time.monotonic()
-
-    def find_silent(self, ranks: Sequence[int]) -> int | None:
-        """One of these ranks that has been silent for the timeout, if there is one; to be called again and again."""
-        elapsed = time.monotonic() - self._checked
-        if elapsed < self._every:
-            return None
-        self._checked += elapsed
-        beats = self._heartbeats.beats()
-        for rank in ranks:
-            is_silent = bool(self._beats) and beats[rank] == self._beats[rank]
-            # After Ctrl-Z and fg, the time in which this process could not listen does not count.
-            self._silent[rank] = self._silent[rank] + min(elapsed, 2 * self._every) if is_silent else 0.0
-        self._beats = beats
-        return next((rank for rank in ranks if self._silent[rank] >= self._timeout), None)

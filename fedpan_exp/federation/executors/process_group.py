@@ -1,17 +1,23 @@
-"""What the processes of a run send each other, on torch.distributed; notices a process that died or hangs."""
+"""What the processes of a run send each other, on torch.distributed; notices a process that died or hangs.
 
+Rank 0 watches the workers, and each worker watches rank 0: while they wait for each other and between two batches, by
+their heartbeats; in an exchange, which blocks them, by its timeout.
+"""
+
+import math
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn, TypeVar
+from datetime import timedelta
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, distributed
 
 from fedpan_exp.algorithms import ServerState
 from fedpan_exp.federation.client_states import ClientState
-from fedpan_exp.federation.executors.heartbeats import Heartbeats, SilenceWatch
+from fedpan_exp.federation.executors.heartbeats import Heartbeats
 from fedpan_exp.system.errors import first_line
 from fedpan_exp.system.signals import Interrupted, StopRequest
 
@@ -20,7 +26,8 @@ States = Mapping[int, ClientState | str]  # by client: its vectors, or the name 
 Shapes = Mapping[int, Any]  # what is needed to receive states: shapes and dtypes, or file names
 # Between two checks whether the other processes have arrived: a fraction of the time waited so far, within bounds.
 POLL_FRACTION, SHORTEST_POLL_S, LONGEST_POLL_S = 0.05, 0.0002, 0.002
-EXIT_GRACE_S = 1.0  # after a connection closed, until the system knows how the process ended
+EXIT_GRACE_S = 3.0  # after an exchange failed, until system and heartbeats know which process has died
+REPORT_S = 30.0  # after an exchange failed, until rank 0 has reported it and ends
 
 
 class WorkerDied(Interrupted):
@@ -37,6 +44,18 @@ class WorkerExit(SystemExit):
     """Ends a worker process; rank 0 reports why."""
 
 
+class RankZeroEnded(WorkerExit):
+    """Ends a worker process, because rank 0 has ended without a command."""
+
+
+class RankZeroSilent(WorkerExit):
+    """Ends a worker process, because rank 0 gives no sign of life and cannot report it."""
+
+    def __init__(self, reason: str):
+        super().__init__(1)
+        self.reason = reason
+
+
 class ProcessGroup:
     """The processes of a run, as one of them sees them. Rank 0 is the process that the user started."""
 
@@ -45,15 +64,27 @@ class ProcessGroup:
         heartbeats: Heartbeats,
         stop: StopRequest,
         timeout: float,  # seconds without a sign of life after which a process counts as dead
-        check_alive: Callable[[], None] = lambda: None,  # raises WorkerDied if another process has ended
+        find_dead: Callable[[], str | None] = lambda: None,  # says which process the system knows to be dead, and how
     ):
         self.heartbeats, self.rank, self.size = heartbeats, heartbeats.rank, heartbeats.size
-        self._stop, self._timeout, self.check_alive = stop, timeout, check_alive
+        self._stop, self._timeout, self._find_dead = stop, timeout, find_dead
+        self._watched = range(1, self.size) if self.is_rank_zero else range(1)
         self.died: WorkerDied | None = None
 
     @property
     def is_rank_zero(self) -> bool:
         return self.rank == 0
+
+    def barrier(self) -> None:
+        """Wait until all ranks have come."""
+        with self.detecting_deaths():
+            self.meet(range(self.size))
+
+    def connect(self, backend: str, exchange_timeout: float, **rendezvous: Any) -> None:
+        """Open the connections for exchanges; `rendezvous` says where the ranks find each other."""
+        timeout = timedelta(seconds=exchange_timeout)
+        with self.detecting_deaths():
+            distributed.init_process_group(backend, timeout=timeout, rank=self.rank, world_size=self.size, **rendezvous)
 
     def broadcast_ints(self, values: Sequence[int]) -> list[int]:
         """Send rank 0's values to all; the other ranks pass as many placeholders."""
@@ -130,45 +161,49 @@ class ProcessGroup:
 
         Unlike torch's exchanges this notices processes that have ended or hang and, if the run `can_stop`, signals.
         """
-        meeting, silence, started = (
-            self.heartbeats.arrive(),
-            SilenceWatch(self.heartbeats, self._timeout),
-            time.monotonic(),
-        )
+        meeting, started = self.heartbeats.arrive(), time.monotonic()
         while True:
+            self.heartbeats.beat()  # who comes or waits is not dead
             arrivals = self.heartbeats.arrivals()
-            late = [rank for rank in ranks if arrivals[rank] < meeting]
-            if not late:
+            if all(arrivals[rank] >= meeting for rank in ranks):
                 return
             if can_stop:
                 self._stop.raise_if_requested()
             self.check_alive()
-            if (rank := silence.find_silent(late)) is not None:
-                self._give_up(WorkerDied(f"rank {rank} made no progress for {self._timeout:g} s"))
             waited = time.monotonic() - started
             time.sleep(min(max(POLL_FRACTION * waited, SHORTEST_POLL_S), LONGEST_POLL_S))
 
-    def _give_up(self, died: WorkerDied) -> NoReturn:
-        if not self.is_rank_zero:
-            raise WorkerExit(1)
-        self.died = died
-        raise died
+    def check_alive(self) -> None:
+        """Give up if a watched process has ended, or has been silent for the timeout."""
+        if dead := self._find_dead():
+            raise self._died(dead)
+        silent_s = self.heartbeats.silent_s()
+        for rank in self._watched:
+            if silent_s[rank] == math.inf:
+                raise RankZeroEnded(1) if rank == 0 else self._died(f"rank {rank} has ended")
+            if silent_s[rank] >= self._timeout:
+                reason = f"rank {rank} made no progress for {self._timeout:g} s"
+                raise RankZeroSilent(reason) if rank == 0 else self._died(reason)
+
+    def _died(self, reason: str) -> WorkerDied:
+        self.died = WorkerDied(reason)
+        return self.died
 
     @contextmanager
     def detecting_deaths(self) -> Iterator[None]:
-        """A connection that closes means that a process has died."""
+        """A connection that closes, or an exchange that takes too long, means that a process has died."""
         try:
             yield
         except RuntimeError as error:
             traceback.clear_frames(error.__traceback__)  # they hold the process group, which must end with its run
-            if not self.is_rank_zero:
-                raise WorkerExit(1) from None
-            until = time.monotonic() + EXIT_GRACE_S
-            while time.monotonic() < until:
+            until = time.monotonic() + (EXIT_GRACE_S if self.is_rank_zero else REPORT_S)
+            while time.monotonic() < until and not self._stop.requested:  # torchrun passes a signal on to all processes
                 self.check_alive()
                 time.sleep(0.01)
-            self._stop.raise_if_requested()  # torchrun passes a signal on to all processes
-            self._give_up(WorkerDied(f"a worker process died ({first_line(error)})"))
+            if not self.is_rank_zero:
+                raise WorkerExit(1) from None
+            self._stop.raise_if_requested()
+            raise self._died(f"a worker process died ({first_line(error)})") from None
 
 
 def _vectors(server: ServerState) -> dict[str, Tensor]:

@@ -8,8 +8,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from functools import cache
+from typing import NoReturn
 
 import torch
 from torch.distributed import PrefixStore, Store, rendezvous
@@ -17,11 +17,8 @@ from torch.distributed import PrefixStore, Store, rendezvous
 from fedpan_exp.algorithms import ServerState
 from fedpan_exp.federation.executors.heartbeats import StoreHeartbeats
 from fedpan_exp.federation.executors.parallel import Command, ParallelExecutor, R
-from fedpan_exp.federation.executors.process_group import ProcessGroup, WorkerExit
+from fedpan_exp.federation.executors.process_group import ProcessGroup, RankZeroEnded, RankZeroSilent, WorkerExit
 from fedpan_exp.training import gpu_of, processes_that_fit
-
-# For one exchange, and until the slowest process has loaded its data. Later processes meet before they exchange.
-EXCHANGE_TIMEOUT = timedelta(minutes=10)
 
 
 def command(processes: int) -> list[str]:
@@ -75,21 +72,18 @@ def heartbeats() -> StoreHeartbeats:
     return StoreHeartbeats(rank(), size(), store())
 
 
-def connect() -> None:
-    """Join the group at the start of the program, so that workers notice when rank 0 ends, for whatever reason."""
+def join() -> None:
+    """Give signs of life from the start of the program, so that workers notice if rank 0 ends before it trains."""
     if (gpu := local_gpu()) is not None:
         torch.cuda.set_device(gpu)
+    has_own_gpu = int(os.environ["LOCAL_WORLD_SIZE"]) <= torch.cuda.device_count()
+    store().set(f"own_gpu/{rank()}", str(has_own_gpu))
     heartbeats()
-    torch.distributed.init_process_group(
-        backend(_each_rank_has_own_gpu()), store=store(), rank=rank(), world_size=size(), timeout=EXCHANGE_TIMEOUT
-    )
 
 
 def _each_rank_has_own_gpu() -> bool:
-    """Whether it is so on all machines: every rank says it in torchrun's store, and waits for the others."""
-    has_own = int(os.environ["LOCAL_WORLD_SIZE"]) <= torch.cuda.device_count()
-    store().set(f"own_gpu/{rank()}", str(has_own))
-    return all(store().get(f"own_gpu/{other}") == b"True" for other in range(size()))
+    """Whether it is so on all machines; to be called when all ranks have joined."""
+    return all(value == b"True" for value in store().multi_get([f"own_gpu/{other}" for other in range(size())]))
 
 
 def backend(each_has_own_gpu: bool) -> str:
@@ -104,16 +98,33 @@ class TorchrunExecutor(ParallelExecutor):
     @contextmanager
     def start(self, server: ServerState) -> Iterator[None]:
         self.group = ProcessGroup(heartbeats(), self.stop, self.timeout)
-        try:
-            self.group.broadcast_server(server)
-            self.states.folder = self.group.broadcast_object(self.states.folder.resolve())
-        except WorkerExit:
-            raise WorkerExit(0) from None  # rank 0 has nothing to train: the run is finished, or it reports an error
         if not self.group.is_rank_zero:
-            self._on_clients_done = lambda clients: None  # rank 0 reports progress
-            self._serve(server)
+            self._work(server)
+        self._connect(server)
         yield
         self._command(Command.EXIT)
+
+    def _work(self, server: ServerState) -> NoReturn:
+        """What a worker does from now on, until its process ends."""
+        self._on_clients_done = lambda clients: None  # rank 0 reports progress
+        try:
+            try:
+                self._connect(server)
+            except RankZeroEnded:
+                raise WorkerExit(0) from None  # it has nothing to train: the run is finished, or it reports an error
+            self._serve(server)
+        except RankZeroSilent as silent:
+            if store().add("reports", 1) == 1:  # the first worker that notices
+                print(f"fedpan_exp: {silent.reason}; run the same command to resume", file=sys.stderr, flush=True)
+            raise
+
+    def _connect(self, server: ServerState) -> None:
+        self.group.barrier()  # may take as long as the slowest process loads its data; exchanges have a timeout
+        # Without this an exchange by NCCL would return at once, and at the timeout the process would be aborted.
+        os.environ.setdefault("TORCH_NCCL_BLOCKING_WAIT", "1")
+        self.group.connect(backend(_each_rank_has_own_gpu()), self.timeout, store=store())
+        self.group.broadcast_server(server)
+        self.states.folder = self.group.broadcast_object(self.states.folder.resolve())
 
     def _with_workers(self, server: ServerState, exchange: Callable[[], R]) -> R:
         return exchange()  # if a worker dies, the run ends, and torchrun starts it again: --max-restarts
