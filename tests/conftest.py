@@ -3,7 +3,7 @@
 import gc
 import os
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -42,6 +42,12 @@ def pytest_collection_finish() -> None:
     """Keep the garbage collector from searching all imported modules again and again: an eighth of a run's time."""
     gc.collect()
     gc.freeze()
+
+
+def with_slow_groups(groups: Iterable[str]) -> list[Any]:
+    """For parametrize, if all options of each group are composed: fast where each option has a schema of its own."""
+    fast = ("algorithm", "study")
+    return [group if group in fast else pytest.param(group, marks=pytest.mark.slow) for group in groups]
 
 
 @dataclass
