@@ -44,6 +44,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()  # Hypothesis asks at the end what refers to its generators
+
+
 def with_slow_groups(groups: Iterable[str]) -> list[Any]:
     """For parametrize, if all options of each group are composed: fast where each option has a schema of its own."""
     fast = ("algorithm", "study")
