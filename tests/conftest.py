@@ -3,7 +3,7 @@
 import gc
 import os
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -44,6 +44,16 @@ def pytest_collection_finish() -> None:
 
     gc.collect()
     gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()  # Hypothesis asks at the end what refers to its generators
+
+
+def with_slow_groups(groups: Iterable[str]) -> list[Any]:
+    """For parametrize, if all options of each group are composed: fast where each option has a schema of its own."""
+    fast = ("algorithm", "study")
+    return [group if group in fast else pytest.param(group, marks=pytest.mark.slow) for group in groups]
 
 
 @dataclass

@@ -5,7 +5,8 @@ import pytest
 from benchmarks.chaos import kill_at_random
 
 
-@pytest.mark.parametrize("algorithm", ["scaffold", pytest.param("moon", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["scaffold", "moon"])
 def test_killed_runs_end_with_the_same_weights(tmp_path, algorithm):
     toll = kill_at_random(algorithm, kills=4, seed=1, folder=tmp_path)
     assert toll.kills == 4

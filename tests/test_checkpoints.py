@@ -80,7 +80,7 @@ def resume_and_compare(command, straight) -> Callable[..., CommandResult]:
 @pytest.mark.parametrize(
     "overrides",
     [
-        ("algorithm=fedopt", "algorithm.server_optimizer=adam"),
+        pytest.param(("algorithm=fedopt", "algorithm.server_optimizer=adam"), marks=pytest.mark.slow),
         ("algorithm=fedopt", "algorithm.server_optimizer=yogi"),
         ("model=resnet20", "model.norm=bn", "model.width=4"),
         ("algorithm=feddf", "fl_scene.reserve=0.1", "algorithm.steps=5"),
@@ -199,7 +199,7 @@ def test_a_checkpoint_with_missing_records_is_ignored(resume_and_compare, crashe
     assert "resume    after round 4" in resumed.out
 
 
-@pytest.mark.parametrize("client_memory", ["memory", "disk"])
+@pytest.mark.parametrize("client_memory", [pytest.param("memory", marks=pytest.mark.slow), "disk"])
 def test_a_second_crash_before_the_next_checkpoint(resume_and_compare, crashed_run, client_memory):
     """The checkpoint it resumed from is still there, and so is the one before."""
     overrides = (*OVERRIDES, f"fl_scene.client_memory={client_memory}", "checkpoint.every=4")
@@ -223,7 +223,7 @@ def test_damaged_checkpoints_do_not_block_new_ones(resume_and_compare, crashed_r
     assert "resume    after round 8" in resumed.out
 
 
-@pytest.mark.parametrize("client_memory", ["memory", "disk"])
+@pytest.mark.parametrize("client_memory", [pytest.param("memory", marks=pytest.mark.slow), "disk"])
 def test_a_rerun_starts_over(command, crashed_run, straight, client_memory):
     overrides = (*OVERRIDES, f"fl_scene.client_memory={client_memory}")
     crashed_run(*overrides)

@@ -13,6 +13,7 @@ import yaml
 from omegaconf import DictConfig
 
 import fedpan_exp
+from conftest import with_slow_groups
 from fedpan_exp.config import compose_config
 from fedpan_exp.system.paths import CONF
 
@@ -39,7 +40,7 @@ def leaves(cfg: DictConfig, prefix: str = "") -> list[str]:
     return names
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("group", with_slow_groups(GROUPS))
 def test_every_setting_is_in_the_reference(group, reference):
     for option in sorted(path.stem for path in (CONF / group).glob("*.yaml")):
         missing = [name for name in leaves(compose_config(f"{group}={option}")) if name not in reference]

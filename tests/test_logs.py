@@ -137,6 +137,7 @@ def environment(home: Path) -> dict[str, str]:
     return {**others, "HOME": str(home), "NETRC": str(home / "netrc")}
 
 
+@pytest.mark.slow
 def test_no_key_no_terminal_no_network(tmp_path):
     program = [sys.executable, "-m", "fedpan_exp", "algorithm=scaffold", "pan=mul", "pan.A=0.1", *SMALL]
     ended = subprocess.run(

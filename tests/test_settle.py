@@ -88,6 +88,7 @@ def test_settings_are_compared_with_pans_off_else_with_the_first_job():
         find_comparisons(jobs[:1])
 
 
+@pytest.mark.slow
 def test_a_sweep_stops_when_it_is_settled_and_resumes_with_what_it_knows(command):
     """A linear classifier learns something with lr=0.2, and nothing with lr=1e-9 or 2e-9."""
     spent = command(*QUICK, "training.lr=1e-9,0.2", "settle.hours=1e-9")

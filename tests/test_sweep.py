@@ -322,12 +322,12 @@ def test_a_sweep_records_the_runs_it_covers(command):
 
 def test_a_failing_job_stops_neither_its_grid_nor_the_next(command):
     """All runs diverge with this learning rate; the exit code is 1."""
-    swept = command("sweeps=A", *SMOKE, *DIVERGING, "training.lr=1e12")
+    swept = command("sweeps=A", *SMOKE, *DIVERGING, "training.lr=1e12", "pan.A=0.05,0.1")
     assert swept.code == 1
     assert "diverged in round" in swept.err
     assert {status(path) for path in runs(Path()).values()} == {"diverged"}
-    assert len(runs(Path())) == 12
-    assert swept.err.endswith("fedpan_exp: 12 of 12 runs failed\n")
+    assert len(runs(Path())) == 4  # two of each grid
+    assert swept.err.endswith("fedpan_exp: 4 of 4 runs failed\n")
 
 
 def test_a_sweep_stops_at_the_first_error_if_asked_to(command):
