@@ -112,7 +112,7 @@ def _made(factory: Any) -> Any:
 
 
 def _of_file(section: str, path: Path) -> Iterator[Setting]:
-    """The settings that a YAML file states, with the comments behind them."""
+    """The settings that a YAML file states, with the comments after them."""
     text = path.read_text(encoding="utf-8")
     is_absolute = not section or "# @package _global_" in text or path.name == "config.yaml"
     parents: list[str] = []

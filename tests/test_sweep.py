@@ -141,8 +141,19 @@ def test_commands_that_add_to_a_sweep_at_once_lose_no_run(tmp_path):
     jobs = read_jobs(*SMOKE, "seed=range(8)", f"runs={tmp_path}")
     for job in jobs:
         job.record.folder.mkdir(parents=True)
-    with ThreadPoolExecutor(len(jobs)) as pool:
-        list(pool.map(lambda job: manifest.write("mine", [job], "command"), jobs))
+    writers = []
+    start, go = os.pipe()
+    for job in jobs:
+        writer = os.fork()
+        if not writer:
+            os.close(go)
+            os.read(start, 1)  # until all of them can start
+            manifest.write("mine", [job], "command")
+            os._exit(0)
+        writers.append(writer)
+    os.close(go)
+    assert [os.waitpid(writer, 0)[1] for writer in writers] == [0] * len(jobs)
+    os.close(start)
     listed = read_json(tmp_path / ".sweeps" / "mine-smoke.json")["jobs"]
     assert {each["run"] for each in listed} == {job.name for job in jobs}
 

@@ -44,7 +44,7 @@ def match_atoms(
 ) -> list[Tensor]:
     """The global atom of every neuron, one tensor [neurons] per client, from their weights [neurons, entries].
 
-    Starts from the client with the most neurons, adds the others one by one, then assigns clients anew in random order,
+    Starts from the client with the most neurons, adds the others one by one, then reassigns clients in random order,
     in at most `sweeps` sweeps. There are at most `capacity` atoms; by default as many as that client has neurons, so
     that nothing grows.
     """
@@ -172,9 +172,7 @@ def _assign(scores: Tensor) -> Tensor:
     if len(best.unique()) == len(best):
         return best
     costs = (scores.amax(0) - scores).T.double()  # [neurons, places]
-    if len(scores) == len(
-        best
-    ):  # then every place is taken, and a shift of its costs, which halves the time, is harmless
+    if len(scores) == len(best):  # every place is taken: a shift of its costs, which halves the time, is harmless
         costs -= costs.amin(0)
     return torch.from_numpy(linear_sum_assignment(costs.numpy())[1])
 

@@ -20,7 +20,7 @@ def split(args: Sequence[str]) -> tuple[set[str], list[str]]:
     options: set[str] = set()
     settings: list[str] = []
     rest = list(args)
-    late = ""  # an option behind a setting
+    late = ""  # an option after a setting
     while rest:
         arg = rest.pop(0)
         name = arg.partition("=")[0]

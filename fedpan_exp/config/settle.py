@@ -11,7 +11,7 @@ class Settle:
     """Seeds are added to a comparison until it is settled, or until the budget is spent."""
 
     margin: float = 0.5  # points of accuracy
-    level: float = 0.95  # of each comparison's interval, at whatever time one looks
+    level: float = 0.95  # confidence of each comparison's interval, however often one looks
     seeds: int = 20
     hours: float = 8.0
 

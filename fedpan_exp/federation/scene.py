@@ -62,7 +62,7 @@ class Scene:
         require_choice("fl_scene.client_memory", self.client_memory, ("memory", "disk"))
 
     def _pin_file(self) -> None:
-        """Add the content to the name of the file: split.json@3f2ab1c0. A content that is given must be the file's."""
+        """Append a hash of the content to the file's name: split.json@3f2ab1c0. A hash that is given must match."""
         if self.file:
             pinned = re.fullmatch(r"(.+)@([0-9a-f]{8})", self.file)
             path, expected = (pinned[1], pinned[2]) if pinned else (self.file, "")

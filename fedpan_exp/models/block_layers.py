@@ -19,7 +19,7 @@ from fedpan_exp.system.errors import require
 
 @dataclass(frozen=True)
 class Groups:
-    """A network's cut into groups, behind its first `shared` hidden layers. Layers are counted from 1."""
+    """A network's cut into groups, after its first `shared` hidden layers. Layers are counted from 1."""
 
     number: int = 1
     shared: int = 1
@@ -42,7 +42,7 @@ class Groups:
         require(self.number <= classes, "model.groups", f"at most {classes}, the number of classes", self.number)
 
     def sections(self, layer: int) -> int:
-        """Of the layer's neurons. The last shared layer has them too: each group sees its own section of it."""
+        """The sections of a layer's neurons. The last shared layer has them too: each group sees one of them."""
         return self.number if layer >= self.shared else 1
 
     def linear(self, layer: int, inputs: int, outputs: int) -> nn.Linear:
@@ -111,7 +111,7 @@ def weight_groups(net: nn.Module, spec: PermutationSpec, groups: int) -> list[Te
     `groups` stands for a weight that all groups share, `groups` + 1 for one that is held at 0.
     """
     blocks = {name: layer for name, layer in net.named_modules() if isinstance(layer, BlockLinear | BlockConv2d)}
-    divided = {spec.axes[f"{name}.weight"][0] for name in blocks} - {None}  # also the axes of norm layers behind them
+    divided = {spec.axes[f"{name}.weight"][0] for name in blocks} - {None}  # also the axes of norm layers after them
     found = []
     for name, parameter in net.named_parameters():
         layer, _, part = name.rpartition(".")
@@ -124,7 +124,7 @@ def weight_groups(net: nn.Module, spec: PermutationSpec, groups: int) -> list[Te
 
 
 def count_weights(net: nn.Module) -> int:
-    """Without those that a mask holds at 0."""
+    """The number of weights, without those that a mask holds at 0."""
     masked = (m for m in net.modules() if isinstance(m, BlockLinear | BlockConv2d))
     zeros = sum(int((layer.mask == 0).sum()) * layer.weight[0, 0].numel() for layer in masked)
     return sum(parameter.numel() for parameter in net.parameters()) - zeros

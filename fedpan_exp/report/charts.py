@@ -15,6 +15,7 @@ import pandas as pd
 from fedpan_exp.report.comparison import FACETS
 from fedpan_exp.report.frame import VALUE, column, each, key, records
 from fedpan_exp.report.statistics import pair_gains
+from fedpan_exp.report.style import SERIES
 from fedpan_exp.report.tables import text_of
 
 METRICS = {
@@ -30,7 +31,7 @@ AXES = {  # what curves are drawn against: its label, and the columns that are s
     "bytes": ("bytes sent", ("comm/up_bytes", "comm/down_bytes")),
     "seconds": ("seconds in rounds", ("time/round_s",)),
 }
-COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A6FD1", "#8C8C8C"]
+COLOURS = (*SERIES[:6], "#8A6FD1", "#8C8C8C")  # black and dark grey would not be seen on a dark page
 DASHES = ("dash", "dot", "dashdot", "longdash", "longdashdot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross", "triangle-down", "star")
 HEAT_FIRST = ("fl_scene.alpha", "pan.A", "algorithm.name")  # settings that the heat map shows first

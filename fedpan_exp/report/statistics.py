@@ -71,9 +71,14 @@ def _point(values: pd.Series, runs: int, mixed: Sequence[str], scale: float = 10
 def pair_gains(runs: pd.DataFrame, value: str = VALUE) -> pd.Series:
     """on - off of each run with PANs on; missing without a complete run that differs only in having them off."""
     complete = measured(runs, value)
-    values, pair, off = column(complete, value), key(complete, "pan"), complete["pans"] == "off"
-    baselines = dict(zip(pair[off], values[off], strict=True))
-    return (values[~off] - pair[~off].map(baselines).astype(float)).reindex(runs.index)
+    off = complete["pans"] == "off"
+    return gains_over(complete[off], complete[~off], "pan", value=value).reindex(runs.index)
+
+
+def gains_over(baselines: pd.DataFrame, runs: pd.DataFrame, *without: str, value: str = VALUE) -> pd.Series:
+    """The value of each run minus that of the baseline that differs from it in nothing but the settings `without`."""
+    by_key = dict(zip(key(baselines, *without), column(baselines, value), strict=True))
+    return column(runs, value) - key(runs, *without).map(by_key).astype(float)
 
 
 def gain_cells(gains: pd.Series) -> dict[str, Any]:
@@ -108,7 +113,7 @@ class BestPan(NamedTuple):
     on: MeanStd
     gains: pd.Series  # on - off, per pair
     runs: pd.DataFrame  # of these seeds
-    by_choosing: float  # what the best of these PANs would be expected to gain if they were one PAN with other seeds
+    by_choosing: float  # what choosing the best of these PANs is expected to gain if all are equally good
 
     def cells(self) -> dict[str, Any]:
         """The cells of a table row."""
@@ -143,7 +148,7 @@ def gain_by_choosing(accuracies: pd.DataFrame) -> float:
     """By how much the best column mean of equally good columns is expected to exceed the mean of one.
 
     Rows are seeds. Columns of one seed vary around their mean; the largest of k normal means of n rows is ahead by
-    E[max of k] deviations, divided by sqrt(n). One seed tells no better: its deviation is over few values.
+    E[max of k] deviations, divided by sqrt(n). With one seed it is rough: the deviation is over few values.
     """
     seeds, columns = accuracies.shape
     if columns < 2 or not seeds:

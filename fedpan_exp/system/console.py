@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Literal, TypeVar
 
 from rich.console import Console
@@ -76,23 +76,29 @@ def exit_on_error(interrupted: str = "") -> Iterator[None]:
 
 
 @contextmanager
-def without_warnings() -> Iterator[None]:
-    previous, error_console.quiet = error_console.quiet, True
+def _silenced(*consoles: Console) -> Iterator[None]:
+    previous = [each.quiet for each in consoles]
+    for each in consoles:
+        each.quiet = True
     try:
         yield
     finally:
-        error_console.quiet = previous
+        for each, was_quiet in zip(consoles, previous, strict=True):
+            each.quiet = was_quiet
 
 
-@contextmanager
-def quietly() -> Iterator[None]:
+def without_warnings() -> AbstractContextManager[None]:
+    return _silenced(error_console)
+
+
+def quietly() -> AbstractContextManager[None]:
     """Print nothing but warnings."""
-    previous, bar_console.quiet = bar_console.quiet, True
-    try:
-        with bars_only():
-            yield
-    finally:
-        bar_console.quiet = previous
+    return _silenced(console, bar_console)
+
+
+def bars_only() -> AbstractContextManager[None]:
+    """Print nothing that stays but warnings: progress is a bar that disappears, and in a log file nothing."""
+    return _silenced(console)
 
 
 @contextmanager
@@ -119,16 +125,6 @@ def show_lines() -> None:
             console.file.flush()
         except BrokenPipeError:
             console.on_broken_pipe()
-
-
-@contextmanager
-def bars_only() -> Iterator[None]:
-    """Print nothing that stays but warnings: progress is a bar that disappears, and in a log file nothing."""
-    previous, console.quiet = console.quiet, True
-    try:
-        yield
-    finally:
-        console.quiet = previous
 
 
 class ProgressBar:

@@ -94,15 +94,8 @@ def graceful_shutdown() -> Iterator[StopRequest]:
         stop.request(signum)
         warn("stopping after a checkpoint; a second signal ends the run at once")
 
-    if threading.current_thread() is not threading.main_thread():  # Python delivers signals to the main thread only
+    with _handling(signal.SIGINT, handle), _handling(signal.SIGTERM, handle):
         yield stop
-        return
-    previous = {signum: signal.signal(signum, handle) for signum in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for signum, handler in previous.items():
-            signal.signal(signum, handler)
 
 
 @contextmanager
@@ -118,7 +111,7 @@ def end_on_sigterm() -> Iterator[None]:
 
 @contextmanager
 def _handling(signum: int, handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Handle a signal in this context; only the main thread can."""
+    """Handle a signal in this context. Python delivers signals to the main thread only: in others, do nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -163,7 +163,7 @@ def winners(runs: pd.DataFrame) -> pd.Series:
 
 
 def fix_others(runs: pd.DataFrame, setting: str, settings: Sequence[str]) -> tuple[str, pd.DataFrame]:
-    """The runs in which the other settings have their most common value, and a label of the values thus fixed."""
+    """The runs in which the other settings have their most common value, and a label of the fixed values."""
     label = ""
     for other in (name for name in settings if name != setting):
         counts = column(runs, other).value_counts(sort=False)

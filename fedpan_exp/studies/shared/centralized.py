@@ -94,7 +94,7 @@ def set_up_centralized(experiment: Experiment, parts: int = 1) -> CentralizedSet
 
 
 def lock_run(experiment: Experiment, record: Record) -> None:
-    """Lock the run folder, and delete the checkpoints of a run that starts anew."""
+    """Lock the run folder, and delete the checkpoints of a run that starts over."""
     record.lock()
     if experiment.rerun:
         shutil.rmtree(record.folder / CHECKPOINT, ignore_errors=True)

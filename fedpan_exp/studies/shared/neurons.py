@@ -23,7 +23,7 @@ class NeuronFigure:
     study: str
     read: Callable[[Path], Mapping[str, Any]]  # what a run folder has measured, by layer
     draw_layer: Callable[[Axes, Any], object]
-    fraction: str  # the number in brackets
+    fraction: str  # what the number in a panel's title is
     size: tuple[float, float]  # of a panel
     run_size: tuple[float, float]  # of a panel in the picture of one run
     run_columns: int

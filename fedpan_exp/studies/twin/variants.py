@@ -7,8 +7,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from fedpan_exp.report.figure import FigureResult, Findings, panels
-from fedpan_exp.report.frame import PAN_NAMES, VALUE, column, each, key
-from fedpan_exp.report.statistics import MeanStd, mean_std, measured, seed_stats
+from fedpan_exp.report.frame import PAN_NAMES, column, each
+from fedpan_exp.report.statistics import MeanStd, gains_over, mean_std, measured, seed_stats
 from fedpan_exp.report.style import GREY, OFF, ON
 from fedpan_exp.studies.federate.lines import trained_runs
 
@@ -32,9 +32,11 @@ def compare_variants(runs: pd.DataFrame) -> FigureResult:
     runs = trained_runs(runs)
     usual = USUAL | shared_initialisation(runs)
     variants = pd.Series([describe(run, usual) for run in each(runs)], runs.index)
+    complete = measured(runs)
+    gains = gains_over(complete[is_plain(complete)], complete, *VARIED)
     rows, findings = [], Findings()
     for variant, group in runs.groupby(variants, sort=False):
-        difference = against_plain(group, runs)
+        difference = mean_std(gains.reindex(group.index).dropna(), sign=True)
         measures = {name: average(group, pattern) for name, pattern in MEASURES.items()}
         row = {"variant": variant, "accuracy (%)": seed_stats(group), "difference (points)": difference}
         rows.append(row | {"interval": show_interval(difference), "pairs": difference.n} | measures)
@@ -74,13 +76,10 @@ def describe(run: pd.Series, usual: Mapping[str, str]) -> str:
     return " ".join([run["pan"], *others])
 
 
-def against_plain(group: pd.DataFrame, runs: pd.DataFrame) -> MeanStd:
-    complete = measured(runs)
-    is_plain = (complete["pan"] == "off") & (complete["algorithm"] == "fedavg")
-    is_plain &= column(complete, "model.head").fillna("trained") == "trained"
-    baselines = dict(zip(key(complete, *VARIED)[is_plain], column(complete, VALUE)[is_plain], strict=True))
-    ours = measured(group)
-    return mean_std((column(ours, VALUE) - key(ours, *VARIED).map(baselines).astype(float)).dropna(), sign=True)
+def is_plain(runs: pd.DataFrame) -> pd.Series:
+    """Whether a run is a baseline: PANs off, FedAvg, a trained head."""
+    has_trained_head = column(runs, "model.head").fillna("trained") == "trained"
+    return (runs["pan"] == "off") & (runs["algorithm"] == "fedavg") & has_trained_head
 
 
 def average(group: pd.DataFrame, pattern: str) -> MeanStd:
