@@ -96,13 +96,14 @@ def children() -> set[str]:
     return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
 
 
-def test_a_loop_that_ends_early_leaves_no_workers():
-    before = children()
+def test_a_loop_that_ends_early_leaves_no_workers_and_no_hook():
+    before, excepthook = children(), sys.excepthook
     for round in fp.federate(*TINY, "ranks=2"):
         assert torch.isfinite(round.server.weights).all()
         break
     assert not torch.distributed.is_initialized()
     assert children() == before
+    assert sys.excepthook is excepthook  # torch.distributed has one that marks tracebacks with the rank
 
 
 @pytest.mark.parametrize("ranks", [1, 2])

@@ -5,6 +5,7 @@ their heartbeats; in an exchange, which blocks them, by its timeout.
 """
 
 import math
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -82,9 +83,10 @@ class ProcessGroup:
 
     def connect(self, backend: str, exchange_timeout: float, **rendezvous: Any) -> None:
         """Open the connections for exchanges; `rendezvous` says where the ranks find each other."""
-        timeout = timedelta(seconds=exchange_timeout)
+        timeout, excepthook = timedelta(seconds=exchange_timeout), sys.excepthook
         with self.detecting_deaths():
             distributed.init_process_group(backend, timeout=timeout, rank=self.rank, world_size=self.size, **rendezvous)
+        sys.excepthook = excepthook  # torch's would mark every later traceback of the user's script with the rank
 
     def broadcast_ints(self, values: Sequence[int]) -> list[int]:
         """Send rank 0's values to all; the other ranks pass as many placeholders."""
