@@ -82,35 +82,6 @@ def test_offline_wandb_has_the_whole_run(command):
     assert max(item["history"]["item"].get("_step", 0) for item in items if "history" in item) == 4
 
 
-def test_wandb_starts_without_what_only_launch_jobs_need(tmp_path):
-    """W&B Launch takes 0.3 s to import once torch is there: it looks through all modules."""
-    code = """
-import sys
-from pathlib import Path
-from fedpan_exp.tracking.logs import RunInfo
-from fedpan_exp.tracking.wandb_log import WandbLogger
-from fedpan_exp.tracking.wandb_settings import WandbSettings
-
-info = RunInfo("name", "id", "group", Path(), {"study": {"name": "federate"}}, False, False)
-logger = WandbLogger(WandbSettings(mode="offline"), info)
-logger.log_metrics({"train/loss": 1.0}, 1)
-logger.finish({}, "done")
-print(*(name for name in sys.modules if name.startswith("wandb.sdk.launch")))
-"""
-    ended = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env=environment(tmp_path),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert (ended.stdout, ended.stderr) == ("\n", "")
-    assert list(history(inspect(tmp_path))) == [1]
-    (log,) = tmp_path.glob("wandb/offline-run-*/logs/debug.log")
-    assert "launch" not in log.read_text()
-
-
 def test_after_a_resume_wandb_has_all_rounds(command, monkeypatch):
     write = Record.write
 

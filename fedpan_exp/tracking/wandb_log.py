@@ -5,9 +5,7 @@ import csv
 import logging
 import os
 import shutil
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from types import ModuleType, SimpleNamespace
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import wandb
@@ -63,27 +61,26 @@ class WandbLogger:
     def _init(self, run: RunInfo, mode: Literal["online", "offline"]) -> None:
         for old in run.folder.glob("wandb/offline-run-*"):  # the new log will contain all rounds
             shutil.rmtree(old, ignore_errors=True)
-        with _without_launch():
-            self._run = wandb.init(
-                project=self._settings.project,
-                entity=self._settings.entity,
-                id=run.id if "WANDB_SWEEP_ID" not in os.environ else None,  # a W&B agent has already set the id
-                name=run.name,
-                group=run.group,
-                job_type=run.settings["study"]["name"],
-                tags=self._settings.tags,
-                config={**flat(run.settings), "setting": run.group, "pan/on": not run.pans_off},
-                dir=str(run.folder.resolve()),  # absolute: the process of W&B may have another working directory
-                mode=mode,
-                resume="allow" if run.is_resumed else None,
-                settings=wandb.Settings(
-                    silent=True,
-                    console="off",
-                    init_timeout=TIMEOUT_S,
-                    finish_timeout=TIMEOUT_S,
-                    finish_timeout_raises=True,
-                ),
-            )
+        self._run = wandb.init(
+            project=self._settings.project,
+            entity=self._settings.entity,
+            id=run.id if "WANDB_SWEEP_ID" not in os.environ else None,  # a W&B agent has already set the id
+            name=run.name,
+            group=run.group,
+            job_type=run.settings["study"]["name"],
+            tags=self._settings.tags,
+            config={**flat(run.settings), "setting": run.group, "pan/on": not run.pans_off},
+            dir=str(run.folder.resolve()),  # absolute: the process of W&B may have another working directory
+            mode=mode,
+            resume="allow" if run.is_resumed else None,
+            settings=wandb.Settings(
+                silent=True,
+                console="off",
+                init_timeout=TIMEOUT_S,
+                finish_timeout=TIMEOUT_S,
+                finish_timeout_raises=True,
+            ),
+        )
         self._rounds_logged = int(self._run.summary.get("round", 0)) if run.is_resumed else 0
         self._run.define_metric("round")
         self._run.define_metric("*", step_metric="round")
@@ -111,22 +108,3 @@ class WandbLogger:
             with contextlib.suppress(Exception):  # otherwise W&B tries again, and fails again, when Python exits
                 wandb.teardown()
             warn(f"W&B failed ({first_line(error)}); the run continues with local files only")
-
-
-@contextlib.contextmanager
-def _without_launch() -> Iterator[None]:
-    """Keep W&B from importing W&B Launch, a third of its start, to look for inputs that a Launch job has staged.
-
-    Whoever stages inputs has imported the module; then it is used.
-    """
-    name = "wandb.sdk.launch.inputs.internal"
-    if name in sys.modules:
-        yield
-        return
-    module: Any = ModuleType(name)
-    module.StagedLaunchInputs = lambda: SimpleNamespace(apply=lambda run: None)
-    sys.modules[name] = module
-    try:
-        yield
-    finally:
-        del sys.modules[name]
