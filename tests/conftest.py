@@ -40,8 +40,6 @@ WILD = (  # diverges, after some rounds
 
 def pytest_collection_finish() -> None:
     """Keep the garbage collector from searching all imported modules again and again: an eighth of a run's time."""
-    import hypothesis  # noqa: F401  (its plugin would import it at the end, and look for referrers of random generators)
-
     gc.collect()
     gc.freeze()
 
