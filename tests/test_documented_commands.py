@@ -98,6 +98,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         run("python -m fedpan_exp new algorithm mine", patch)
         for shuffled in ("study=shuffle_federate fl_scene.alpha=10 study.N_sf=0.5,1", "fl_scene.alpha=10,1"):
             run(shlex.join(["python", "-m", "fedpan_exp", "-m", *digits, "pan=off", *shuffled.split()]), patch)
+        run("python -m fedpan_exp.runs runs --zip runs.zip", patch)
     return folder
 
 
