@@ -27,7 +27,7 @@ States = Mapping[int, ClientState | str]  # by client: its vectors, or the name 
 Shapes = Mapping[int, Any]  # what is needed to receive states: shapes and dtypes, or file names
 # Between two checks whether the other processes have arrived: a fraction of the time waited so far, within bounds.
 POLL_FRACTION, SHORTEST_POLL_S, LONGEST_POLL_S = 0.05, 0.0002, 0.002
-EXIT_GRACE_S = 3.0  # after an exchange failed, until system and heartbeats know which process has died
+EXIT_GRACE_S = 10.0  # at most, after an exchange failed, until system or heartbeats tell which process has died
 REPORT_S = 30.0  # after an exchange failed, until rank 0 has reported it and ends
 
 
