@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 from processes import assert_same_outcome, child, ended, run_folder, torchrun, wait_for
 
 from fedpan_exp.system.atomic_io import read_json, read_lines
@@ -116,8 +117,16 @@ RANK_0_STOPS = {
 }
 
 
+def cases(stops: dict[str, str], *usual: str) -> list[ParameterSet]:
+    """All phases as parameters; those that are not usual are left to `make test-exhaustive`."""
+    return [
+        pytest.param(fault, id=phase, marks=() if phase in usual else pytest.mark.exhaustive)
+        for phase, fault in stops.items()
+    ]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", WORKER_STOPS.values(), ids=WORKER_STOPS.keys())
+@pytest.mark.parametrize("fault", cases(WORKER_STOPS, "training", "in the sum", "waiting for a command"))
 def test_a_worker_that_is_stopped_interrupts_the_run_after_the_timeout(monkeypatch, tmp_path, straight, fault):
     launcher = start(monkeypatch, tmp_path, f"stop {fault}")
     silent, stopped = stopped_process(tmp_path), time.monotonic()
@@ -134,7 +143,7 @@ def test_a_worker_that_is_stopped_interrupts_the_run_after_the_timeout(monkeypat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", RANK_0_STOPS.values(), ids=RANK_0_STOPS.keys())
+@pytest.mark.parametrize("fault", cases(RANK_0_STOPS, "training", "in the sum"))
 def test_workers_end_the_run_if_rank_0_is_stopped(monkeypatch, tmp_path, straight, fault):
     launcher = start(monkeypatch, tmp_path, f"stop {fault}", ranks=3)
     silent, stopped = stopped_process(tmp_path), time.monotonic()
@@ -149,7 +158,9 @@ def test_workers_end_the_run_if_rank_0_is_stopped(monkeypatch, tmp_path, straigh
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", ["stop all_reduce 0 6", "stop all_reduce 2 6"])
+@pytest.mark.parametrize(
+    "fault", ["stop all_reduce 2 6", pytest.param("stop all_reduce 0 6", marks=pytest.mark.exhaustive)]
+)
 def test_torchrun_restarts_a_run_whose_process_is_stopped_in_an_exchange(monkeypatch, tmp_path, straight, fault):
     launcher = start(monkeypatch, tmp_path, fault, ranks=3, restarts=1)
     output = launcher.communicate(timeout=180)[0]
@@ -160,7 +171,7 @@ def test_torchrun_restarts_a_run_whose_process_is_stopped_in_an_exchange(monkeyp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.exhaustive), 1])
 @pytest.mark.parametrize("slow", ["backward {} 0.5", "evaluate {} 8"], ids=["training", "evaluation"])
 def test_a_process_that_takes_longer_than_the_timeout_is_not_dead(monkeypatch, tmp_path, slow, rank):
     """In training every batch counts as progress: here a client takes about 10 s."""
