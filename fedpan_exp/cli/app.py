@@ -110,7 +110,7 @@ def compose_and_run(args: list[str]) -> None:
     def task(cfg: "DictConfig") -> float | None:
         return run(cfg, args)
 
-    with as_user_errors(args):
+    with torchrun.rank_zero_reports(), as_user_errors(args):
         hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(task)()
 
 

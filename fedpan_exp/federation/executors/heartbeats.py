@@ -44,19 +44,23 @@ class Heartbeats(ABC):
     def silent_s(self) -> Sequence[float]:
         """Seconds since the last sign of life of each rank; infinite if it has ended. To be called again and again."""
 
+    def met(self, ranks: Sequence[int]) -> None:
+        """Take note that these ranks have come to a meeting, which is a sign of life."""
+        for rank in ranks:
+            self._silent_s[rank] = 0.0
+
     @abstractmethod
     def _beats(self) -> list[int]:
         """Progress of each rank; only changes mean something."""
 
     def _listen(self) -> None:
         """Update how long each rank has been silent."""
-        now, beats, silent_s = time.monotonic(), self._beats(), list(self._silent_s)
+        now, beats = time.monotonic(), self._beats()
         elapsed = min(now - self._listened, LONGEST_GAP_S)
         for rank in range(self.size):
-            silent_s[rank] = silent_s[rank] + elapsed if beats[rank] == self._heard[rank] else 0.0
-            if beats[rank] == ENDED:
-                silent_s[rank] = math.inf
-        self._heard, self._silent_s, self._listened = beats, silent_s, now
+            silent = self._silent_s[rank] + elapsed if beats[rank] == self._heard[rank] else 0.0
+            self._silent_s[rank] = math.inf if beats[rank] == ENDED else silent
+        self._heard, self._listened = beats, now
 
     @contextmanager
     def only_progress(self) -> Iterator[None]:
@@ -101,7 +105,7 @@ class StoreHeartbeats(Heartbeats):
     def __init__(self, rank: int, size: int, store: Store):
         super().__init__(rank, size)
         self._store = store
-        self._silent_s = [-START_S] * size
+        self._known: set[int] = set()  # ranks that have given a sign of life
         self._met = self._count = 0
         self._beats_by_itself, self._closed = True, threading.Event()
         for name in ("arrivals", "beats"):
@@ -123,10 +127,16 @@ class StoreHeartbeats(Heartbeats):
         return self._read("arrivals")
 
     def silent_s(self) -> Sequence[float]:
-        return self._silent_s
+        return [silent if rank in self._known else silent - START_S for rank, silent in enumerate(self._silent_s)]
+
+    def met(self, ranks: Sequence[int]) -> None:
+        super().met(ranks)
+        self._known.update(ranks)
 
     def _beats(self) -> list[int]:
-        return self._read("beats")
+        beats = self._read("beats")
+        self._known.update(rank for rank, count in enumerate(beats) if count)
+        return beats
 
     @contextmanager
     def only_progress(self) -> Iterator[None]:

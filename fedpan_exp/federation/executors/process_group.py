@@ -168,6 +168,7 @@ class ProcessGroup:
             self.heartbeats.beat()  # who comes or waits is not dead
             arrivals = self.heartbeats.arrivals()
             if all(arrivals[rank] >= meeting for rank in ranks):
+                self.heartbeats.met(ranks)
                 return
             if can_stop:
                 self._stop.raise_if_requested()

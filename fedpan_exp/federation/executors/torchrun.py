@@ -4,8 +4,10 @@ Only rank 0 prints and writes. The others load the same configuration and become
 There may be more processes than GPUs: those of a machine take turns.
 """
 
+import math
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -17,7 +19,13 @@ from torch.distributed import PrefixStore, Store, rendezvous
 from fedpan_exp.algorithms import ServerState
 from fedpan_exp.federation.executors.heartbeats import StoreHeartbeats
 from fedpan_exp.federation.executors.parallel import Command, ParallelExecutor, R
-from fedpan_exp.federation.executors.process_group import ProcessGroup, RankZeroEnded, RankZeroSilent, WorkerExit
+from fedpan_exp.federation.executors.process_group import (
+    REPORT_S,
+    ProcessGroup,
+    RankZeroEnded,
+    RankZeroSilent,
+    WorkerExit,
+)
 from fedpan_exp.training import gpu_of, processes_that_fit
 
 
@@ -79,6 +87,20 @@ def join() -> None:
     has_own_gpu = int(os.environ["LOCAL_WORLD_SIZE"]) <= torch.cuda.device_count()
     store().set(f"own_gpu/{rank()}", str(has_own_gpu))
     heartbeats()
+
+
+@contextmanager
+def rank_zero_reports() -> Iterator[None]:
+    """Let a worker that fails wait until rank 0 has reported it: torchrun ends all processes after the first."""
+    try:
+        yield
+    except WorkerExit:
+        raise
+    except (SystemExit, Exception):
+        until = time.monotonic() + REPORT_S
+        while rank() and time.monotonic() < until and heartbeats().silent_s()[0] < math.inf:
+            time.sleep(0.1)
+        raise
 
 
 def _each_rank_has_own_gpu() -> bool:
