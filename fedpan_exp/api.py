@@ -28,7 +28,8 @@ from fedpan_exp.system.atomic_io import read_json
 from fedpan_exp.system.console import quietly
 from fedpan_exp.system.errors import Diverged, UserError
 from fedpan_exp.system.signals import describe_interruption, graceful_shutdown
-from fedpan_exp.tracking.record import FINISHED, Record
+from fedpan_exp.tracking.record import Record
+from fedpan_exp.tracking.runs import FINISHED
 
 __all__ = ["Result", "experiment", "federate", "load_runs", "run"]
 

@@ -14,8 +14,7 @@ from rich.table import Table
 from fedpan_exp.system.console import clock, console, error_console, exit_on_error
 from fedpan_exp.system.errors import UserError
 from fedpan_exp.tracking.archive import as_folder, write_archive
-from fedpan_exp.tracking.record import FINISHED
-from fedpan_exp.tracking.runs import UNFINISHED, RunEntry, find_runs
+from fedpan_exp.tracking.runs import FINISHED, UNFINISHED, RunEntry, find_runs
 from fedpan_exp.tracking.wandb_sync import sync
 
 EXAMPLES = """\

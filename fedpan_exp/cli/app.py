@@ -208,7 +208,7 @@ def run_study(
     from fedpan_exp.cli.run_output import print_results, print_settings
     from fedpan_exp.system.console import lines_after_start, show_lines
     from fedpan_exp.system.signals import graceful_shutdown
-    from fedpan_exp.tracking.record import FINISHED
+    from fedpan_exp.tracking.runs import FINISHED
 
     with lines_after_start():
         print_settings(record, changed, choices, experiment.verbose)

@@ -20,8 +20,8 @@ from fedpan_exp.sweeping.grids import Grids, as_settings, product, short_name
 from fedpan_exp.system.console import progress_bar
 from fedpan_exp.system.errors import ConfigError, UserError
 from fedpan_exp.system.paths import CONF
-from fedpan_exp.tracking.record import FINISHED, Record
-from fedpan_exp.tracking.runs import RunEntry
+from fedpan_exp.tracking.record import Record
+from fedpan_exp.tracking.runs import FINISHED, RunEntry
 
 MIN_JOBS_FOR_BAR = 50
 

@@ -32,8 +32,8 @@ from fedpan_exp.tracking.lock import RunLocked, lock_of, lock_owner
 from fedpan_exp.tracking.logger import LoggerSettings
 from fedpan_exp.tracking.logs import MetricLogger, RunInfo
 from fedpan_exp.tracking.provenance import provenance
+from fedpan_exp.tracking.runs import FINISHED
 
-FINISHED = ("done", "diverged")
 CHECKPOINT = "checkpoint"  # subfolder, deleted when the run is finished
 HEARTBEAT_S = 15
 

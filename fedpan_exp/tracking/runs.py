@@ -16,6 +16,7 @@ from fedpan_exp.system.errors import ConfigError
 from fedpan_exp.tracking.identity import is_off
 from fedpan_exp.tracking.lock import is_locked
 
+FINISHED = ("done", "diverged")
 UNFINISHED = ("interrupted", "failed")
 SWEEPS = ".sweeps"  # folder next to the run folders, with a list of the runs of each sweep
 TAIL_BYTES = 8192  # longer than any record
