@@ -4,10 +4,9 @@ import gc
 import os
 import tempfile
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -54,8 +53,7 @@ def with_slow_groups(groups: Iterable[str]) -> list[Any]:
     return [group if group in fast else pytest.param(group, marks=pytest.mark.slow) for group in groups]
 
 
-@dataclass
-class CommandResult:
+class CommandResult(NamedTuple):
     code: int
     out: str
     err: str
@@ -67,25 +65,28 @@ class CommandResult:
 
 
 @pytest.fixture
-def command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> Callable[..., CommandResult]:
-    """Call `python -m fedpan_exp` in an empty folder, but in this process: importing torch takes longer than a run."""
-    monkeypatch.chdir(tmp_path)
+def call_main(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> Callable[..., CommandResult]:
+    """Call the `main` of a command with arguments, in this process: importing torch takes longer than a run."""
     monkeypatch.setenv("COLUMNS", "300")
 
-    def call(*args: str) -> CommandResult:
-        monkeypatch.setattr("sys.argv", ["fedpan_exp", *args])
+    def call(main: Callable[[], None], *args: object) -> CommandResult:
+        monkeypatch.setattr("sys.argv", ["fedpan_exp", *map(str, args)])
         capsys.readouterr()
         code = 0
         try:
-            cli.main()
+            main()
         except SystemExit as stop:
             code = int(stop.code or 0)
-        captured = capsys.readouterr()
-        return CommandResult(code, captured.out, captured.err)
+        return CommandResult(code, *capsys.readouterr())
 
     return call
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call_main) -> Callable[..., CommandResult]:
+    """Call `python -m fedpan_exp` in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return partial(call_main, cli.main)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """The command python -m fedpan_exp.data, called in this process."""
 
 import json
+from functools import partial
 
 import pytest
 from official_files import write_cinic, write_femnist, write_idx
@@ -10,20 +11,9 @@ from fedpan_exp.data.dataset import SOURCES
 
 
 @pytest.fixture
-def data(monkeypatch, capsys, tmp_path):
+def data(monkeypatch, tmp_path, call_main):
     monkeypatch.chdir(tmp_path)
-
-    def call(*args: str) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["fedpan_exp.data", *args])
-        try:
-            program.main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
+    return partial(call_main, program.main)
 
 
 def test_all_datasets_are_missing(data):

@@ -1,7 +1,6 @@
 """Misalignment: the mathematics, and the command that writes a table and a picture from run folders."""
 
 from math import inf, isnan
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -78,19 +77,7 @@ def runs(tmp_path):
     return add
 
 
-def call(monkeypatch, capsys, folder: Path) -> tuple[int, str, str]:
-    monkeypatch.setattr("sys.argv", ["misalignment", str(folder)])
-    monkeypatch.setenv("COLUMNS", "300")
-    code = 0
-    try:
-        misalignment.main()
-    except SystemExit as stop:
-        code = int(stop.code or 0)
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
-def test_the_command_writes_a_table_and_a_picture(runs, monkeypatch, capsys):
+def test_the_command_writes_a_table_and_a_picture(runs, call_main):
     for seed in (0, 1):
         runs(0.90 + 0.01 * seed, "fl_scene.alpha=10", f"seed={seed}")
         for N_sf, accuracy in ((0.2, 0.80), (1.0, 0.60)):
@@ -102,7 +89,7 @@ def test_the_command_writes_a_table_and_a_picture(runs, monkeypatch, capsys):
     runs(0.99, "fl_scene.alpha=0.5", "seed=0")
     runs(0.01, "fl_scene.alpha=0.5", "seed=1", status="diverged")
     runs(0.02, "study=centralize", "fl_scene.alpha=0.5", "seed=1", irrelevant=("algorithm", "fl_scene"))
-    code, out, err = call(monkeypatch, capsys, runs.folder)
+    code, out, err = call_main(misalignment.main, runs.folder)
     assert (code, err) == (0, "")
     cells = [line.split("\t")[1:] for line in out.splitlines() if line.startswith("mnist mlp fedavg, PANs off")]
     half = f"{misplaced(0.2) / 2:.1%}"  # halfway between no and 0.2 shuffles, whatever the seed
@@ -115,10 +102,10 @@ def test_the_command_writes_a_table_and_a_picture(runs, monkeypatch, capsys):
     assert (runs.folder / "misalignment.png").stat().st_size > 10_000
 
 
-def test_runs_that_cannot_be_read_give_one_line(runs, monkeypatch, capsys):
-    assert call(monkeypatch, capsys, runs.folder)[2].startswith("fedpan_exp: no curve in these runs")
+def test_runs_that_cannot_be_read_give_one_line(runs, call_main):
+    assert call_main(misalignment.main, runs.folder)[2].startswith("fedpan_exp: no curve in these runs")
     runs(0.9, "fl_scene.alpha=1")
-    code, _, err = call(monkeypatch, capsys, runs.folder)
+    code, _, err = call_main(misalignment.main, runs.folder)
     assert code == 1
     assert err.strip() == (
         "fedpan_exp: no curve in these runs; run study=shuffle_federate with two values of N_sf, or with one and also "
@@ -126,10 +113,10 @@ def test_runs_that_cannot_be_read_give_one_line(runs, monkeypatch, capsys):
     )
     runs(0.9, "study=shuffle_federate", "fl_scene.alpha=10", "study.N_sf=0.1", "seed=5")
     runs(0.8, "study=shuffle_federate", "fl_scene.alpha=10", "study.N_sf=0.2", "seed=5")
-    code, out, _ = call(monkeypatch, capsys, runs.folder)
+    code, out, _ = call_main(misalignment.main, runs.folder)
     assert code == 0
     assert "no seed in common with the curve" in out
     runs(0.91, "fl_scene.alpha=0.5", "seed=5")
-    assert f"below {misplaced(0.1):.1%}, out of range" in call(monkeypatch, capsys, runs.folder)[1]
-    code, _, err = call(monkeypatch, capsys, runs.folder / "nowhere")
+    assert f"below {misplaced(0.1):.1%}, out of range" in call_main(misalignment.main, runs.folder)[1]
+    code, _, err = call_main(misalignment.main, runs.folder / "nowhere")
     assert (code, err.strip()) == (1, f"fedpan_exp: there is no folder {runs.folder / 'nowhere'}")

@@ -40,18 +40,6 @@ alpha K E A T controls absorb
 PAPER_FIGURES = paper_figures()
 
 
-def call(monkeypatch, capsys, *args: str) -> tuple[int, str, str]:
-    monkeypatch.setattr("sys.argv", ["report", *args])
-    monkeypatch.setenv("COLUMNS", "300")
-    code = 0
-    try:
-        command.main()
-    except SystemExit as stop:
-        code = int(stop.code or 0)
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
 def sweep_in(runs: Path) -> Sweep:
     (sweep,), problems = read_sweeps([runs], load(runs))
     assert not problems
@@ -137,12 +125,12 @@ def test_curves_count_rounds_or_epochs(study, label, tmp_path, monkeypatch):
     assert [axes.get_xlabel() for axes in figures[1].axes] == ["round"] * 2
 
 
-def test_written_files_and_the_data_of_the_page(tmp_path, monkeypatch, capsys):
+def test_written_files_and_the_data_of_the_page(tmp_path, call_main):
     for name in ("alpha", "assign_mlp_fc3"):
         make_sweep(tmp_path / "runs", name)
     make_run(tmp_path / "runs", status="diverged", rounds=2, pan=("mul", 0.75))
     out = tmp_path / "report"
-    code, printed, _ = call(monkeypatch, capsys, str(tmp_path / "runs"), "--out", str(out))
+    code, printed, _ = call_main(command.main, tmp_path / "runs", "--out", out)
     assert code == 0
     assert printed == f"{out}/index.html: 2 figures, {len(PAPER_FIGURES) - 2} missing; 30 of 31 runs complete\n"
     names = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
@@ -250,11 +238,11 @@ def test_a_claim_is_compared_with_our_number():
         (["runs", "--target", "80"], "fedpan_exp: --target must be above 0 and at most 1, got 80.0\n"),
     ],
 )
-def test_bad_input_gives_one_line_and_writes_nothing(args, message, tmp_path, monkeypatch, capsys):
+def test_bad_input_gives_one_line_and_writes_nothing(args, message, tmp_path, monkeypatch, call_main):
     monkeypatch.chdir(tmp_path)
     Path("empty").mkdir()
     make_run(Path("runs"))
-    assert call(monkeypatch, capsys, *args) == (1, "", message)
+    assert call_main(command.main, *args) == (1, "", message)
     assert not Path("report").exists()
 
 
@@ -361,7 +349,7 @@ def test_only_changed_runs_are_read_and_drawn_again(tmp_path, monkeypatch):
     assert (set(read), drawn) == ({new}, ["E"])
 
 
-def test_watching_ends_with_ctrl_c(tmp_path, monkeypatch, capsys):
+def test_watching_ends_with_ctrl_c(tmp_path, monkeypatch, call_main):
     make_run(tmp_path / "runs", seed=0)
     sleeps = []
 
@@ -372,9 +360,7 @@ def test_watching_ends_with_ctrl_c(tmp_path, monkeypatch, capsys):
         make_run(tmp_path / "runs", seed=1)
 
     monkeypatch.setattr("time.sleep", sleep)
-    code, printed, error = call(
-        monkeypatch, capsys, str(tmp_path / "runs"), "--out", str(tmp_path / "report"), "--watch"
-    )
+    code, printed, error = call_main(command.main, tmp_path / "runs", "--out", tmp_path / "report", "--watch")
     assert (code, error) == (0, "")
     assert [line.split("; ")[-1] for line in printed.splitlines()] == [
         "1 of 1 runs complete",
