@@ -7,8 +7,9 @@ import sys
 
 import torch
 
+from benchmarks.algorithm_cost import algorithm_costs
 from benchmarks.decoding import PNGS, first_and_second_start
-from benchmarks.jobs import ONE_RANK, OVER_RANKS, THE_PAPERS, VGG9, Jobs, jobs_of
+from benchmarks.jobs import NARROW_VGG9, ONE_RANK, OVER_RANKS, THE_PAPERS, jobs_of
 from benchmarks.many_clients import scaling
 from benchmarks.mask_cost import mask_cost
 from benchmarks.parallel_jobs import PARALLEL, SEQUENTIAL, sweep
@@ -20,26 +21,24 @@ from benchmarks.rounds import against_floor
 from benchmarks.startup import REFUSALS, seconds_to_end, seconds_to_first_round
 from benchmarks.tracking_cost import tracking_cost
 from fedpan_exp import config
-from fedpan_exp.algorithms import ALGORITHMS
 from fedpan_exp.probes import PROBES
 from fedpan_exp.studies import load_studies
 from fedpan_exp.system.console import console
 
 
 def rounds() -> None:
-    _print_rounds(ONE_RANK | jobs_of(THE_PAPERS))
+    console.print("[bold]One round[/bold]; the floor is a plain torch loop with the steps of FedAvg")
+    console.print(f"  {'':52}{'floor':>9}{'ours':>9}{'ratio':>8}   difference")
+    for name, (overrides, repeats) in (ONE_RANK | jobs_of(THE_PAPERS)).items():
+        t = against_floor(overrides, repeats)
+        console.print(f"  {name:<52}{t.floor:7.3f} s{t.ours:7.3f} s{t.ratio:8.3f}{t.overhead_us:9.0f} µs per step")
 
 
 def algorithms() -> None:
-    _print_rounds(jobs_of(name for name in ALGORITHMS if name not in THE_PAPERS))
-
-
-def _print_rounds(jobs: Jobs) -> None:
-    console.print("[bold]One round[/bold]; the floor is a plain torch loop with the steps of FedAvg")
-    console.print(f"  {'':52}{'floor':>9}{'ours':>9}{'ratio':>8}   difference")
-    for name, (overrides, repeats) in jobs.items():
-        t = against_floor(overrides, repeats)
-        console.print(f"  {name:<52}{t.floor:7.3f} s{t.ours:7.3f} s{t.ratio:8.3f}{t.overhead_us:9.0f} µs per step")
+    console.print("\n[bold]A round of each algorithm[/bold] relative to one of FedAvg, in turns, without evaluation")
+    for name, network, comparison in algorithm_costs():
+        low, median, high = comparison.quartiles()
+        console.print(f"  {f'{name}, {network}':<52}{median:7.3f}   quartiles {low:.3f} to {high:.3f}")
 
 
 def ranks() -> None:
@@ -56,7 +55,7 @@ def profile() -> None:
     jobs = {
         "MLP 1024 on MNIST, K=100 R=0.1 E=5": (),
         "MLP 64 on MNIST, K=100 R=0.1 E=5": ("model.width=64",),
-        "VGG9 x 0.25 on CIFAR-10, K=100 R=0.1 E=1": (*VGG9[:2], "model.width_factor=0.25", "fl_scene.E=1"),
+        "VGG9 x 0.25 on CIFAR-10, K=100 R=0.1 E=1": (*NARROW_VGG9, "fl_scene.R=0.1"),
     }
     for name, overrides in jobs.items():
         console.print(f"\n[bold]Where a round's time goes[/bold]: {name}, two processes, evaluation included")
@@ -120,14 +119,15 @@ def probing() -> None:
 
 
 def masks() -> None:
-    console.print("\n[bold]Entries that are not trained[/bold], MLP 1024: a step relative to one without")
-    for name, cost in {
-        "pan=w_asym, 8 weights per neuron": mask_cost("pan=w_asym"),
-        "model.head=frozen": mask_cost("model.head=frozen"),
-        "algorithm=fedpfn, 40% of the weights": mask_cost(frozen=0.4),
-        "none": mask_cost(),
-    }.items():
-        console.print(f"  {name:<52}{cost:7.3f}")
+    console.print("\n[bold]Entries that are not trained[/bold]: a step relative to one without")
+    for network, job in {"MLP 1024": (), "VGG9 x 0.25": NARROW_VGG9}.items():
+        for name, cost in {
+            "pan=w_asym, 8 weights per neuron": mask_cost(job, "pan=w_asym"),
+            "model.head=frozen": mask_cost(job, "model.head=frozen"),
+            "algorithm=fedpfn, 40% of the weights": mask_cost(job, frozen=0.4),
+            "none": mask_cost(job),
+        }.items():
+            console.print(f"  {f'{network}: {name}':<52}{cost:7.3f}")
 
 
 def keeping() -> None:

@@ -6,6 +6,7 @@ Jobs = dict[str, tuple[tuple[str, ...], int]]  # name -> overrides, rounds to ti
 
 THE_PAPERS = ("fedavg", "fedprox", "fedopt", "scaffold", "moon")  # algorithms
 VGG9 = ("dataset=cifar10", "model=vgg9", "fl_scene.R=0.02", "fl_scene.E=1")
+NARROW_VGG9 = (*VGG9, "model.width_factor=0.25")
 MLP_1024 = "MLP 1024 on MNIST, K=100 R=0.1 E=5 (the paper's)"
 ONE_RANK: Jobs = {
     MLP_1024: ((), 5),

@@ -13,15 +13,16 @@ from fedpan_exp.training import LocalTrainer, classification_loss
 STEPS, REPEATS = 10, 12
 
 
-def mask_cost(*overrides: str, frozen: float = 0.0) -> float:
-    """Alternate steps of the plain network and of one with `overrides`, or with a fraction `frozen` of its weights."""
-    plain, masked = (_trainer("pan=off"), _trainer("pan=off", *overrides))
+def mask_cost(job: tuple[str, ...], *overrides: str, frozen: float = 0.0) -> float:
+    """Alternate steps of a job's plain network and of one with `overrides` or a fraction `frozen` of its weights."""
+    plain, masked = (_trainer(*job, "pan=off"), _trainer(*job, "pan=off", *overrides))
+    images = torch.randn(64, *config.experiment(*job).dataset.shape)
     mask = random_mask(masked.net, 0, 0.0, frozen) if frozen else None
     seconds: dict[bool, list[float]] = {False: [], True: []}
     for _ in range(REPEATS):
-        seconds[False].append(_time_steps(plain))
+        seconds[False].append(_time_steps(plain, images))
         with masked.net.freezing(mask):
-            seconds[True].append(_time_steps(masked))
+            seconds[True].append(_time_steps(masked, images))
     return min(seconds[True]) / min(seconds[False])
 
 
@@ -31,8 +32,8 @@ def _trainer(*overrides: str) -> LocalTrainer:
         return make_trainer(setting, setting.network())
 
 
-def _time_steps(trainer: LocalTrainer) -> float:
-    batch = (torch.randn(64, 1, 28, 28), torch.zeros(64, dtype=torch.long))
+def _time_steps(trainer: LocalTrainer, images: torch.Tensor) -> float:
+    batch = (images, torch.zeros(len(images), dtype=torch.long))
     started = time.perf_counter()
     trainer.fit([batch] * STEPS, 1, lambda x, y: classification_loss(trainer.net(x), y), adjust_gradient=lambda: None)
     return time.perf_counter() - started

@@ -34,7 +34,7 @@ from fedpan_exp.sweeping.grids import Grids
 from fedpan_exp.sweeping.jobs import read_jobs
 from fedpan_exp.sweeping.progress import SweepProgress
 from fedpan_exp.sweeping.stand_ins import NARROW
-from fedpan_exp.system.atomic_io import read_json, read_lines
+from fedpan_exp.system.atomic_io import read_json, read_lines, write_json
 from fedpan_exp.system.errors import ConfigError
 from fedpan_exp.system.paths import CONF, SWEEPS
 from fedpan_exp.tracking.record import Record
@@ -339,6 +339,14 @@ def test_a_failing_job_stops_neither_its_grid_nor_the_next(command):
     assert {status(path) for path in runs(Path()).values()} == {"diverged"}
     assert len(runs(Path())) == 4  # two of each grid
     assert swept.err.endswith("fedpan_exp: 4 of 4 runs failed\n")
+
+
+@pytest.mark.parametrize("jobs", [[{"overrides": []}, "text"], 7, None])
+def test_a_list_of_runs_that_was_damaged_by_hand(tmp_path, jobs):
+    folder = tmp_path / ".sweeps"
+    folder.mkdir()
+    write_json(folder / "alpha-smoke.json", {"sweep": "alpha", "jobs": jobs})
+    assert find_runs([tmp_path], sweep="alpha") == []
 
 
 def test_a_sweep_stops_at_the_first_error_if_asked_to(command):

@@ -9,7 +9,7 @@ from fedpan_exp.sweeping.grids import swept_settings
 from fedpan_exp.sweeping.jobs import Job
 from fedpan_exp.system.atomic_io import read_json, write_json
 from fedpan_exp.system.errors import ConfigError, first_line
-from fedpan_exp.tracking.runs import SWEEPS
+from fedpan_exp.tracking.runs import SWEEPS, listed_jobs
 
 
 def write(name: str, jobs: Sequence[Job], command: str) -> None:
@@ -21,7 +21,7 @@ def write(name: str, jobs: Sequence[Job], command: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(runs / f"{SWEEPS}.lock"):  # another process may add the runs of other seeds
-            earlier = [old for old in read_json(path).get("jobs", []) if (runs / old["run"]).is_dir()]
+            earlier = [old for old in listed_jobs(read_json(path)) if (runs / old["run"]).is_dir()]
             covered = {job["run"]: job for job in [*earlier, *new]}  # one job per run, the latest
             content = {
                 "sweep": name,

@@ -15,7 +15,7 @@ import yaml
 
 from fedpan_exp.system.atomic_io import atomic_write, read_json
 from fedpan_exp.system.errors import UserError, first_line
-from fedpan_exp.tracking.runs import SWEEPS, RunEntry
+from fedpan_exp.tracking.runs import SWEEPS, RunEntry, listed_jobs
 
 RECORDS = ("metrics.jsonl", "partition.csv", "summary.json")  # are archived as they are
 MEMBER = re.compile(
@@ -55,7 +55,7 @@ def _files(run: RunEntry) -> dict[str, str]:
 def _shared_listing(path: Path) -> str:
     listing = read_json(path)
     command = shlex.join(_without_paths(shlex.split(str(listing.get("command", "")))))
-    jobs = [job | {"overrides": _without_paths(job.get("overrides", []))} for job in listing.get("jobs", [])]
+    jobs = [job | {"overrides": _without_paths(job.get("overrides", []))} for job in listed_jobs(listing)]
     return json.dumps(listing | {"command": command, "jobs": jobs}, indent=2)
 
 

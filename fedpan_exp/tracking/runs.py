@@ -129,8 +129,16 @@ def _runs_of_sweep(folders: Sequence[Path], sweep: str) -> list[RunEntry]:
     if not chosen:
         started = ", ".join(sorted({str(content.get("sweep")) for content in lists.values()})) or "none"
         raise ConfigError(f"--sweep must be a sweep that was started in these folders ({started}), got {sweep}")
-    runs = dict.fromkeys(path.parents[1] / job["run"] for path, content in chosen.items() for job in content["jobs"])
+    runs = dict.fromkeys(
+        path.parents[1] / job["run"] for path, content in chosen.items() for job in listed_jobs(content)
+    )
     return [RunEntry(folder) for folder in runs]
+
+
+def listed_jobs(listing: dict[str, Any]) -> list[dict[str, Any]]:
+    """The jobs in a sweep's list of runs, without entries that were damaged by hand."""
+    jobs = listing.get("jobs")
+    return [job for job in jobs if isinstance(job, dict) and "run" in job] if isinstance(jobs, list) else []
 
 
 def _parse_filter(text: str) -> tuple[str, Any]:
