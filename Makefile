@@ -50,7 +50,7 @@ $(PEERS)/.ready: benchmarks/peers/requirements.txt
 	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check -r $<
 	@touch $@
 
-bench-peers: $(READY) $(PEERS)/.ready ## run the same rounds in Flower, pfl and fluke, as ratios (ARGS="mlp64 vgg9" selects jobs)
+bench-peers: $(READY) $(PEERS)/.ready ## the same rounds in Flower, pfl, fluke and BlazeFL, as ratios (ARGS="mlp64 vgg9"; PYTHON=python3.12 for BlazeFL)
 	$(BIN)/python -m benchmarks.peers $(PEERS)/bin/python $(ARGS)
 
 docs: $(READY) ## build the documentation in site/ (offline; warnings are errors)

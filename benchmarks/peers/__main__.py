@@ -26,6 +26,7 @@ PROGRAMS = [
     Program("pfl, 1 process", "pfl", single_process=True),
     Program("pfl, torchrun, one process per core", "pfl", uses_torchrun=True),
     Program("fluke, 1 process", "fluke", single_process=True),
+    Program("BlazeFL, one process per core", "blazefl"),
 ]
 
 

@@ -2,34 +2,14 @@
 # mypy: disable-error-code="import-not-found"
 # (installed only in the peers' environment)
 
-import torch
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
-from torch import Tensor, nn
-from torch.nn import functional as F
 
-from benchmarks.peers.job import LR, SGD, TASKS, B, Job, K, network, tensors
-
-
-def train(net: nn.Module, x: Tensor, y: Tensor, E: int) -> None:
-    """Local training, which Flower leaves to the user: the same as in the floor."""
-    net.train()
-    optimizer = torch.optim.SGD(net.parameters(), LR, **SGD)
-    for _ in range(E):
-        for batch in torch.randperm(len(y)).split(B):
-            F.cross_entropy(net(x[batch]), y[batch]).backward()
-            optimizer.step()
-            optimizer.zero_grad()
-
-
-@torch.inference_mode()
-def accuracy(net: nn.Module, x: Tensor, y: Tensor, batch: int) -> float:
-    net.eval()
-    batches = zip(x.split(batch), y.split(batch), strict=True)
-    return sum(int((net(images).argmax(1) == labels).sum()) for images, labels in batches) / len(y)
+from benchmarks.peers.job import TASKS, Job, K, network, tensors
+from benchmarks.peers.plain_training import accuracy, train
 
 
 def main() -> None:
