@@ -9,6 +9,7 @@ from fedpan_exp.federation import federate
 from fedpan_exp.studies.shared.setup import make_task, set_up
 from fedpan_exp.studies.twin.plain_twin import broken_conditions
 from fedpan_exp.studies.twin.study import describe, make_twin
+from fedpan_exp.system.atomic_io import read_lines
 from fedpan_exp.system.errors import ConfigError
 
 SMALL = (
@@ -105,3 +106,11 @@ def test_the_study_prints_and_draws(command):
     assert result.code == 0, result.err
     assert "result    absorbed: largest difference of a weight " in result.out
     assert (result.runs[-1] / "twin.png").exists()
+
+
+def test_the_twins_are_compared_in_every_round_and_tested_in_some(command):
+    (folder,) = command(*SMALL, *MLP, *MUL, "fl_scene.H=9", "eval_every=3").runs
+    records = read_lines(folder / "metrics.jsonl")
+    assert [record["round"] for record in records if "pan/test_acc" in record] == [3, 5, 6, 7, 8, 9]
+    assert all(record["twin/difference"] < 1e-9 for record in records)
+    assert len(records) == 9

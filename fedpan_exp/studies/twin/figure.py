@@ -13,7 +13,8 @@ SMALLEST = 1e-17  # shown for 0, which a log scale does not have
 
 def draw(runs: pd.DataFrame) -> FigureResult:
     run = runs.iloc[0]
-    lines = records(run["folder"]).reindex(columns=COLUMNS).dropna()
+    rounds = records(run["folder"]).reindex(columns=COLUMNS)
+    lines = rounds.dropna()  # with an evaluation
     if lines.empty:
         raise NoData("the run has no twin")
     absorbed = {True: "absorbed", False: "not absorbed"}.get(run.get("summary/absorbed"), "")
@@ -24,9 +25,9 @@ def draw(runs: pd.DataFrame) -> FigureResult:
         panel.set(ylabel={"acc": "test accuracy", "loss": "test loss"}[name])
     legend(axes[0])
     loss_difference = (lines["pan/test_loss"] - lines["twin/test_loss"]).abs()
-    differences = {"largest difference of a weight": lines["twin/difference"], "difference of losses": loss_difference}
+    differences = {"largest difference of a weight": rounds["twin/difference"], "difference of losses": loss_difference}
     for panel, (label, values) in zip(axes[2:], differences.items(), strict=True):
-        panel.semilogy(lines["round"], values.clip(lower=SMALLEST), "o-", color=GREY, markersize=3)
+        panel.semilogy(rounds["round"][values.index], values.clip(lower=SMALLEST), "o-", color=GREY, markersize=3)
         panel.set_ylabel(label)
     return FigureResult(figure)
 
