@@ -48,7 +48,7 @@ def compare_variants(runs: pd.DataFrame) -> FigureResult:
 
 def draw_differences(table: pd.DataFrame) -> Figure:
     compared = table[table["variant"] != "off"]
-    xlabel = "accuracy minus that of the plain network (points), 95% intervals"
+    xlabel = "accuracy minus that of the plain network\n(points, 95% intervals)"
     figure, (panel,) = panels([""], xlabel, size=(6.0, 1.0 + 0.25 * len(compared)))
     for y, (variant, cell) in enumerate(zip(compared["variant"], compared["difference (points)"], strict=True)):
         colour = ON if variant.startswith(tuple(PAN_NAMES.values())) else OFF
