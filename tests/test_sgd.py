@@ -1,9 +1,11 @@
-"""The fast local optimizer takes the same steps as torch's, and clips as torch does."""
+"""The fast local optimizer and products take the same steps as torch's, and clip as torch does."""
 
+import copy
 from collections.abc import Callable
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from conftest import clients_of, make_algorithm, random_images, run_rounds, trainer_of
@@ -13,8 +15,8 @@ from fedpan_exp.models import Network, Pan
 from fedpan_exp.models.mlp import MLP
 from fedpan_exp.models.network import Shape
 from fedpan_exp.models.resnet import ResNet
-from fedpan_exp.training import FlatNet, Training
-from fedpan_exp.training.fast_sgd import LocalSGD
+from fedpan_exp.training import FlatNet, Training, fast_sgd
+from fedpan_exp.training.fast_sgd import LocalSGD, OneDNNLinear
 
 
 def small_net() -> MLP:
@@ -117,3 +119,56 @@ def test_training_fast_false_uses_torch_optim_and_takes_the_same_steps(name, cli
 
     # FedDF's Adam turns the rounding of a gradient near 0 into a step.
     torch.testing.assert_close(weights(True), weights(False), atol=5e-5, rtol=1e-4)
+
+
+@pytest.fixture
+def with_onednn(monkeypatch):
+    """As on an AMD processor with AVX-512."""
+    if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        pytest.skip("this build of torch has no oneDNN")
+    monkeypatch.setattr(fast_sgd, "onednn_is_faster", lambda: True)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("trains", [("x", "weight"), ("x",), ("weight",)])
+def test_products_of_onednn_are_those_of_torch(with_onednn, bias, trains):
+    torch.manual_seed(0)
+    layer = nn.Linear(300, 256, bias)
+    layer.requires_grad_("weight" in trains)
+    ours = copy.deepcopy(layer)
+    fast_sgd.use_fast_products(ours)
+    assert isinstance(ours, OneDNNLinear)
+    outputs, gradients = [], []
+    for each in (ours, layer):
+        x = torch.randn(7, 300, generator=torch.Generator().manual_seed(1), requires_grad="x" in trains)
+        outputs.append(each(x))
+        outputs[-1].square().sum().backward()
+        gradients.append([tensor.grad for tensor in (x, each.weight, each.bias) if tensor is not None])
+        with torch.no_grad():
+            torch.testing.assert_close(each(x), outputs[-1])
+    torch.testing.assert_close(*outputs)
+    for one, other in zip(*gradients, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+
+
+def test_only_wide_layers_in_32_bits_use_onednn(with_onednn):
+    net = nn.Sequential(nn.Linear(256, 256), nn.Linear(256, 255), nn.Conv2d(1, 1, 3))
+    fast_sgd.use_fast_products(net)
+    assert [type(layer) for layer in net] == [OneDNNLinear, nn.Linear, nn.Conv2d]
+    x = torch.randn(3, 256, dtype=torch.float64)
+    assert torch.equal(net[0].double()(x), F.linear(x, net[0].weight, net[0].bias))
+    sequences = torch.randn(2, 3, 256)
+    assert torch.equal(net[0].float()(sequences), F.linear(sequences, net[0].weight, net[0].bias))
+
+
+def test_onednn_is_part_of_fast_training_and_takes_the_same_steps(with_onednn):
+    def weights(fast: bool) -> torch.Tensor:
+        trainer = trainer_of(MLP(16, 300, 2, 3, Pan("mul", A=0.3)), Training(warmup="steps", momentum=0.9, fast=fast))
+        assert isinstance(trainer.net.net.body.fc2, OneDNNLinear) == fast
+        clients = clients_of(random_images(40), [10, 30])
+        *_, last = run_rounds(make_algorithm("fedavg"), trainer, clients, Scene(K=2, R=1.0, E=2, H=3, B=8))
+        return last.server.weights
+
+    torch.testing.assert_close(weights(True), weights(False), atol=1e-5, rtol=1e-4)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fedpan_exp.data import Batch, ImageTensors, ImageTransform
 from fedpan_exp.models import Network
-from fedpan_exp.training.fast_sgd import LocalSGD, clip_gradients, keep_freed_memory
+from fedpan_exp.training.fast_sgd import LocalSGD, clip_gradients, keep_freed_memory, use_fast_products
 from fedpan_exp.training.flat import FlatNet
 from fedpan_exp.training.loss_scaling import LossScaling
 from fedpan_exp.training.recipe import classification_loss
@@ -61,6 +61,8 @@ class LocalTrainer:
 
         self.fabric, self.settings, self.transform = fabric, module.settings, transform
         converts = type(fabric.strategy.precision) is not Precision  # to another precision, in Fabric's wrapper
+        if self.settings.fast and not converts and fabric.device.type == "cpu":
+            use_fast_products(module.net)
         self.scaling = LossScaling(fabric.strategy.precision)
         self._module = fabric.setup_module(module)
         # In full precision Fabric's wrapper has nothing to convert, and takes 50 µs per call.
