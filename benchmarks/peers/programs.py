@@ -77,7 +77,7 @@ def measure(program: Program, peers: Path, data: Path, task: str, rounds: int, t
     if not reports:
         errors = [line for line in error_output if "Error: " in line]  # the first causes the others
         return Measurement(error=f"failed: {(errors or error_output[-1:])[0]}")
-    report = json.loads(reports[-1])
+    report, _ = json.JSONDecoder().raw_decode(reports[-1])  # processes of torchrun may print theirs on one line
     ended = report["ended"]
     seconds = [after - before for before, after in pairwise(ended)]
     return Measurement(ended[0] - started, median(seconds), peak / 1000, report["accuracies"][-1])
