@@ -109,12 +109,15 @@ def draw_verdicts(judged: Sequence[Judged]) -> Figure | None:
     if not shown:
         return None
     title = f"{LEVEL:.0%} intervals, valid at any number of seeds"
-    figure, (axes,) = panels([title], xlabel="points", size=(7.0, 0.9 + 0.35 * len(shown)))
+    figure, (axes,) = panels([title], xlabel="points", size=(7.0, 0.9 + 0.42 * len(shown)))
     for y, each in enumerate(reversed(shown)):
         low, high = each.interval or (math.nan, math.nan)
         axes.plot((low, high), (y, y), color=COLOURS[each.verdict], linewidth=2)
         axes.plot((low + high) / 2, y, "o", color=COLOURS[each.verdict], markersize=5)
     axes.axvline(0, color=GREY, linewidth=1)
-    names = [f"{each.figure.name}, {each.scale}: {each.verdict}" for each in reversed(shown)]
+    names = [
+        f"{each.claim.claim.removesuffix(' (points)')}\n{each.figure.name}, {each.scale}: {each.verdict}"
+        for each in reversed(shown)
+    ]
     axes.set_yticks(np.arange(len(shown)), names, fontsize=8)
     return figure
