@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
 import pytest
@@ -11,6 +11,9 @@ import torch
 from conftest import CommandResult
 from fedpan_exp.alignment.kept_ratio import accumulated_permutation, kept_ratio
 from fedpan_exp.alignment.shuffle_error import shuffle_error
+from fedpan_exp.report.frame import load, load_run
+from fedpan_exp.studies.kept_ratio import figure as kept_ratio_figure
+from fedpan_exp.studies.shuffle_error import figure as shuffle_error_figure
 from fedpan_exp.system.atomic_io import read_json, read_lines
 from fedpan_exp.system.rng import rng
 
@@ -85,6 +88,23 @@ def test_the_error_grows_with_A_linearly_or_faster_and_hardly_with_T(command: Co
     assert summary["summary/power_add"] == pytest.approx(1, abs=0.2)
     assert summary["summary/power_mul"] > max(1.03, summary["summary/power_add"])
     assert (folder / "shuffle_error.png").exists()
+
+
+def test_findings_of_several_seeds_are_means_over_seeds(command: Command):
+    shuffles = ("study=kept_ratio", "study.neurons=40", "study.P_sf=[0.5]", "study.N_sf=[2]", "study.repeats=50")
+    errors = ("study=shuffle_error", *SMALL_NETS["mlp"], "study.A=[0.1,0.5]", "study.T=[1]", "study.samples=8")
+    for overrides, figure, finding in (
+        (shuffles, kept_ratio_figure, "P_sf=0.5"),
+        (errors, shuffle_error_figure, "power mul"),
+    ):
+        values = []
+        for seed in (0, 1, 2):
+            run = load_run(command(*overrides, f"seed={seed}").runs[-1])
+            values.append(figure.draw(run).findings[finding].mean)
+        together = load("runs")
+        found = figure.draw(together[together["study"] == overrides[0].removeprefix("study=")]).findings[finding]
+        assert found.mean == pytest.approx(fmean(values))
+        assert (found.n, found.deviation) == (3, pytest.approx(stdev(values)))
 
 
 def test_the_doctor_names_inactive_layers_and_shared_values(command: Command):

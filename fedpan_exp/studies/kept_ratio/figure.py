@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from fedpan_exp.report.figure import FigureResult, complete_runs, draw_line, legend, panels
+from fedpan_exp.report.figure import FigureResult, Findings, complete_runs, draw_line, legend, panels
 from fedpan_exp.report.frame import each, records, show
-from fedpan_exp.report.statistics import MeanStd
+from fedpan_exp.report.statistics import MeanStd, mean_std
 from fedpan_exp.report.style import SERIES
 from fedpan_exp.studies.shared.neurons import draw_dots
 from fedpan_exp.system.atomic_io import read_json
@@ -43,7 +43,12 @@ def draw(runs: pd.DataFrame) -> FigureResult:
     example.set_title(
         f"$P_{{sf}}$={permutation['P_sf']:g}: {np.mean(order == np.arange(len(order))):.1%} kept", fontsize=9
     )
-    return FigureResult(figure, pd.DataFrame(rows), {row["shuffle"]: row["R_kept"] for row in rows})
+    table = pd.DataFrame(rows)
+    findings: Findings = {
+        str(shuffle): mean_std([ratio.mean for ratio in ratios], scale=1, digits=1)
+        for shuffle, ratios in table.groupby("shuffle", sort=False)["R_kept"]
+    }
+    return FigureResult(figure, table, findings)
 
 
 RUN_PLOTS = {"kept_ratio": draw}

@@ -5,21 +5,24 @@ import pandas as pd
 from matplotlib import colormaps
 
 from fedpan_exp.report.figure import FigureResult, Findings, complete_runs, draw_line, legend, panels
-from fedpan_exp.report.frame import PAN_NAMES, records
-from fedpan_exp.report.statistics import MeanStd
+from fedpan_exp.report.frame import PAN_NAMES, column, records
+from fedpan_exp.report.statistics import MeanStd, mean_std
 from fedpan_exp.report.style import GREEN, ON
 
 MODES = {"add": (GREEN, 0.25), "mul": (ON, 0.75)}  # colour, largest A of practical use
 
 
 def draw(runs: pd.DataFrame) -> FigureResult:
-    """Left: the error of PAN∘ against A, one line per T. Right: both PANs at the first T, with the fitted powers."""
-    run = complete_runs(runs, "shuffle_error", "error").iloc[0]
-    lines = records(run["folder"])
+    """Left: the error of PAN∘ against A, one line per T. Right: both PANs at the first T, with the fitted powers.
+
+    Curves are those of the first seed, powers are means over seeds.
+    """
+    runs = complete_runs(runs, "shuffle_error", "error")
+    lines = records(runs["folder"].iloc[0])
     cells = [MeanStd(line.error, line.deviation, digits=5) for line in lines.itertuples()]
     points = pd.Series(cells, lines.index)
     periods, shown = lines["T"].unique(), "mul" if "mul" in set(lines["mode"]) else "add"
-    powers = {mode: run.get(f"summary/power_{mode}") for mode in MODES}
+    powers = {mode: mean_std(column(runs, f"summary/power_{mode}").dropna(), scale=1) for mode in MODES}
 
     def errors(mode: str, T: float) -> dict[float, MeanStd]:
         line = lines[(lines["mode"] == mode) & (lines["T"] == T)].sort_values("A")
@@ -30,16 +33,17 @@ def draw(runs: pd.DataFrame) -> FigureResult:
     for shade, T in zip(colormaps["viridis"](np.linspace(0, 0.9, len(periods))), periods, strict=True):
         draw_line(left, errors(shown, T), shade, f"T={T:g}")
     for mode, (colour, practical) in MODES.items():
-        fitted = rf", $\sim A^{{{powers[mode]:.2f}}}$" if pd.notna(powers[mode]) else ""
+        fitted = rf", $\sim A^{{{powers[mode].mean:.2f}}}$" if powers[mode].n else ""
         draw_line(right, errors(mode, periods[0]), colour, PAN_NAMES[mode] + fitted)
         right.axvline(practical, color=colour, linestyle=":", linewidth=1)
     legend(left)
     legend(right)
     table = lines[["A", "T"]].assign(**{"shuffle error": points})
     table.insert(0, "PAN", lines["mode"].map(PAN_NAMES))
-    findings: Findings = {f"power {mode}": MeanStd(power) for mode, power in powers.items() if pd.notna(power)}
+    findings: Findings = {f"power {mode}": power for mode, power in powers.items() if power.n}
     findings["T"] = influence_of_T(lines[(lines["mode"] == "mul") & (lines["A"] > 0)])
-    return FigureResult(figure, table, findings)
+    footnotes = ["curves: of the first seed; powers: means over seeds"] if len(runs) > 1 else []
+    return FigureResult(figure, table, findings, footnotes)
 
 
 def influence_of_T(lines: pd.DataFrame) -> str:
