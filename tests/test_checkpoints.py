@@ -77,10 +77,11 @@ def resume_and_compare(command, straight) -> Callable[..., CommandResult]:
     return call
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "overrides",
     [
-        pytest.param(("algorithm=fedopt", "algorithm.server_optimizer=adam"), marks=pytest.mark.slow),
+        ("algorithm=fedopt", "algorithm.server_optimizer=adam"),
         ("algorithm=fedopt", "algorithm.server_optimizer=yogi"),
         ("model=resnet20", "model.norm=bn", "model.width=4"),
         ("algorithm=feddf", "fl_scene.reserve=0.1", "algorithm.steps=5"),
@@ -113,6 +114,7 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
@@ -199,6 +201,7 @@ def test_a_checkpoint_with_missing_records_is_ignored(resume_and_compare, crashe
     assert "resume    after round 4" in resumed.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client_memory", [pytest.param("memory", marks=pytest.mark.slow), "disk"])
 def test_a_second_crash_before_the_next_checkpoint(resume_and_compare, crashed_run, client_memory):
     """The checkpoint it resumed from is still there, and so is the one before."""

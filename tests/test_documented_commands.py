@@ -177,14 +177,8 @@ def test_the_commands_are_found():
         assert expected in COMMANDS
 
 
-def is_fast(command: str) -> bool:
-    """Whether it is one run or no run: checking all jobs of a sweep takes seconds."""
-    return not re.search(r" -m [a-z]| sweeps=", command.removeprefix("python -m ")) or "sweeps=alpha plan" in command
-
-
-@pytest.mark.parametrize(
-    "command", [pytest.param(each, marks=() if is_fast(each) else pytest.mark.slow) for each in COMMANDS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_documented_command_runs(command, place, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(place)
     if "--watch" in command:

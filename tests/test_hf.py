@@ -169,6 +169,7 @@ def empty_hub(monkeypatch) -> Iterator[None]:
     server.server_close()
 
 
+@pytest.mark.slow
 def test_a_name_that_is_not_on_the_hub_is_refused_in_one_line(empty_hub, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(

@@ -315,6 +315,7 @@ def test_trackio_has_every_round_once_also_after_a_resume(interrupted):
     assert config["_Group"].startswith("federate-digits-mlp-fedavg-mul0.1-alpha0.1")
 
 
+@pytest.mark.slow
 def test_mlflow_has_every_round_once_also_after_a_resume(interrupted, monkeypatch):
     from mlflow import MlflowClient
 
@@ -372,6 +373,7 @@ def test_the_dashboard_uses_only_metrics_that_runs_write(command, monkeypatch, c
     assert {name.removeprefix("config:").removesuffix(".value") for name in names - metrics} == settings
 
 
+@pytest.mark.slow
 def test_pairs_are_logged_as_on_minus_off(command, monkeypatch, capsys):
     for seed in (0, 1):
         for pan in ("off", "mul"):

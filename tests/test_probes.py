@@ -22,6 +22,7 @@ def summary(folder):
     return json.loads((folder / "summary.json").read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("model=resnet20", "model.width=4", "model.blocks=1", "algorithm=moon")])
 def test_probes_add_metrics_and_change_no_others(command, more):
     overrides = (*SMOKE, "fl_scene.H=3", *more)

@@ -332,6 +332,7 @@ def test_workers_that_die_during_evaluation_do_not_cost_the_round(monkeypatch):
     assert [round_.test().accuracy for round_ in islice(rounds(2, FedAvg()), 2)] == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_all_ranks_and_another_number_of_ranks_resumes(tmp_path, number):
     process = child(tmp_path, *LONG, "ranks=2", "checkpoint.every=0")
@@ -352,6 +353,7 @@ def test_a_signal_stops_all_ranks_and_another_number_of_ranks_resumes(tmp_path, 
     ended(process)
 
 
+@pytest.mark.slow
 def test_a_run_survives_its_workers(tmp_path):
     overrides = (*LONG, "fl_scene.H=25")
     process = child(tmp_path / "killed", *overrides, "ranks=3")
@@ -378,6 +380,7 @@ def die_after_round_3() -> None:
     executor.train_client = train_or_die
 
 
+@pytest.mark.slow
 def test_a_run_whose_workers_die_again_and_again_is_interrupted_and_resumes(tmp_path):
     overrides = (*LONG, "fl_scene.H=8")
     assert ended(child(tmp_path / "killed", *overrides, "ranks=2", prepare=die_after_round_3)) == 1

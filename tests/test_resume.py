@@ -171,15 +171,16 @@ def leave_room(disk: Path, size: int) -> Path:
     return filler
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("room", "overrides", "rounds"),
     [
         (0, (), None),  # nothing can be written
-        pytest.param(9_000, (), None, marks=pytest.mark.slow),  # not even the settings
+        (9_000, (), None),  # not even the settings
         (100_000, (), 0),  # no checkpoint
-        pytest.param(100_000, ("fl_scene.client_memory=disk",), 0, marks=pytest.mark.slow),  # not the client states
+        (100_000, ("fl_scene.client_memory=disk",), 0),  # not the client states
         (350_000, (), 1),  # one checkpoint, not two
-        pytest.param(350_000, ("logger=csv", "ranks=2"), 1, marks=pytest.mark.slow),
+        (350_000, ("logger=csv", "ranks=2"), 1),
         (350_000, ("fl_scene.client_memory=disk", "ranks=2"), 1),
         (40_000, ("checkpoint.every=0", "checkpoint.keep=[]", "fl_scene.H=200"), 0),  # no further record
     ],

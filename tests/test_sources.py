@@ -122,6 +122,7 @@ def test_torchvision_reads_the_same(tmp_path, monkeypatch, name, theirs, folder)
 SCENE = [f"fl_scene.{setting}" for setting in ("K=4", "R=0.5", "E=1", "H=1", "B=16", "partition=iid")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["svhn", "gtsrb", "cifar100", "cinic10"])
 def test_one_round_on_each_dataset(command, tmp_path, name):
     WRITERS[name](tmp_path / "data")

@@ -200,9 +200,10 @@ def end(override: str, which: int) -> str:
     return override if values.startswith("[") else f"{name}={values.split(',')[which]}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scale", "which"),
-    [("laptop", -1), *(pytest.param(*each, marks=pytest.mark.slow) for each in (("paper", 0), ("smoke", -1)))],
+    [("laptop", -1), ("paper", 0), ("smoke", -1)],
 )
 @pytest.mark.parametrize("sweep", SWEPT)
 def test_every_sweep_composes(sweep, scale, which):
@@ -422,6 +423,7 @@ def config_dir(tmp_path) -> str:
     return str(tmp_path / "mine")
 
 
+@pytest.mark.slow
 def test_every_command_works_with_hydras_other_flags(command, config_dir):
     flags = ("--config-dir", config_dir)
     planned = command(*flags, *SMOKE, "pan=tiny", "plan=true")
@@ -500,6 +502,7 @@ def timeless(folder: Path) -> dict[str, list[dict]]:
 OVERRIDES = ("sweeps=alpha", *SMOKE, "fl_scene.H=20", "checkpoint.every=5")
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_resumes_with_what_is_left(tmp_path):
     assert ended(child(tmp_path / "straight", *OVERRIDES)) == 0
     process = child(tmp_path / "killed", *OVERRIDES)
@@ -515,6 +518,7 @@ def test_a_killed_sweep_resumes_with_what_is_left(tmp_path):
     assert timeless(tmp_path / "killed") == timeless(tmp_path / "straight")
 
 
+@pytest.mark.slow
 def test_two_processes_share_the_jobs_of_a_sweep(tmp_path):
     start = Record.start
 

@@ -45,6 +45,7 @@ def test_an_undecided_claim_says_what_would_decide_it():
     assert count_verdicts([judged, Judged(FIGURE, WORDING, "", None, False)]) == "1 undecided, 1 not run"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seeds", "pans"), [(3, 3), (6, 2)])
 def test_the_gain_of_choosing_is_what_the_best_of_equally_good_columns_gains(seeds, pans):
     rng = np.random.default_rng(0)
