@@ -75,8 +75,9 @@ COMMANDS = documented()
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what the commands mention: runs, a sweep, a plugin, images, a split."""
+    """A folder with what the commands mention: runs, archives of runs, a sweep, a plugin, images, a split."""
     folder = tmp_path_factory.mktemp("place")
+    (folder / "docs").symlink_to(ROOT / "docs")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         digits = ("dataset=digits", *SMALL_NETWORK, *LESS)
