@@ -49,7 +49,7 @@ def warn(text: str) -> None:
 def plain_table(columns: Iterable[str], rows: Iterable[Sequence[str]], numbers: Collection[str] = ()) -> Table:
     """A table without lines; the columns named in `numbers` are aligned to the right.
 
-    On a narrow console long texts continue on the next line. Numbers and single words stay whole.
+    On a narrow console long texts continue on the next line. Numbers and names stay whole.
     """
     table, rows = Table(box=None, padding=(0, 2, 0, 0)), list(rows)
     for i, name in enumerate(columns):

@@ -107,6 +107,8 @@ def onednn_is_faster() -> bool:
 
 
 class OneDNNLinear(nn.Linear):
+    """Multiplies with oneDNN; sequences and other precisions, which a plugin's network may have, are left to torch."""
+
     def forward(self, x: Tensor) -> Tensor:
         if x.dim() != 2 or x.dtype != torch.float32:
             return F.linear(x, self.weight, self.bias)
