@@ -3,8 +3,11 @@
 import math
 
 import pytest
+import torch
+from torch.nn.functional import conv2d
 
 from conftest import experiment
+from fedpan_exp.models.resnet import ConvNorm
 from fedpan_exp.system.errors import ConfigError
 
 FAN_IN = 28 * 28
@@ -43,3 +46,19 @@ def test_the_width_factor_multiplies_all_widths(model, norm, widths):
 def test_the_width_factor_must_be_positive():
     with pytest.raises(ConfigError, match="width_factor must be above 0, got 0"):
         experiment("dataset=cifar10", "model.width_factor=0")
+
+
+@pytest.mark.parametrize("channels", [1, 4, 16])
+def test_the_projection_has_the_outputs_and_gradients_of_a_strided_convolution(channels):
+    """oneDNN's own corrupts memory for few channels in this layout; in 64 bits, oneDNN is not used."""
+    projection = ConvNorm(channels, 8, kernel=1, stride=2, norm="none").to(memory_format=torch.channels_last)
+    x = torch.randn(4, channels, 8, 8).contiguous(memory_format=torch.channels_last).requires_grad_()
+    inputs = (x, projection.conv.weight, projection.conv.bias)
+    exact = [tensor.detach().double().requires_grad_() for tensor in inputs]
+
+    out, expected = projection(x), conv2d(*exact, stride=2)
+    gradients, exact_gradients = (
+        torch.autograd.grad(y.square().sum(), of) for y, of in ((out, inputs), (expected, exact))
+    )
+    for ours, theirs in zip((out, *gradients), (expected, *exact_gradients), strict=True):
+        torch.testing.assert_close(ours, theirs.float(), rtol=1e-4, atol=1e-4)

@@ -114,11 +114,14 @@ class ConvNorm(nn.Module):
     def __init__(self, fan_in: int, fan_out: int, kernel: int, stride: int, norm: str):
         super().__init__()
         bias = norm == "none"  # norm layers have a bias
-        self.conv = nn.Conv2d(fan_in, fan_out, kernel, stride, padding=kernel // 2, bias=bias)
+        # The pixels that a kernel of one pixel skips are dropped before it. Left to oneDNN, the gradient of such a
+        # kernel is written outside of its memory if there are few channels (oneDNN's issue 6035).
+        self.dropping = stride if kernel == 1 else 1
+        self.conv = nn.Conv2d(fan_in, fan_out, kernel, stride // self.dropping, padding=kernel // 2, bias=bias)
         self.norm = norm_layer(norm, fan_out)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.norm(self.conv(x))
+        return self.norm(self.conv(x[..., :: self.dropping, :: self.dropping]))
 
     def describe_neurons(self, spec: PermutationSpec, name: str, before: str | None, after: str) -> None:
         spec.conv(f"{name}.conv", before, after, bias=self.conv.bias is not None)
