@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from fedpan_exp.system.console import clock, console, error_console, exit_on_error
+from fedpan_exp.system.console import clock, console, counted, error_console, exit_on_error
 from fedpan_exp.system.errors import UserError
 from fedpan_exp.tracking.archive import as_folder, write_archive
 from fedpan_exp.tracking.runs import FINISHED, UNFINISHED, RunEntry, find_runs
@@ -77,7 +77,7 @@ def archive(runs: list[RunEntry], path: Path) -> int:
     if not runs:
         raise UserError("there is no finished run to archive")
     write_archive(path, runs)
-    console.print(f"{len(runs)} run{'' if len(runs) == 1 else 's'} in {path}: python -m fedpan_exp.report {path}")
+    console.print(f"{counted(len(runs), 'run')} in {path}: python -m fedpan_exp.report {path}")
     return 0
 
 

@@ -2,7 +2,14 @@
 
 from fedpan_exp.federation.checkpoint import KEPT, Checkpoint, Checkpoints, CheckpointSettings
 from fedpan_exp.federation.client_states import ClientStates
-from fedpan_exp.federation.executors import WorkerDied, check_ranks, count_ranks, make_executor, torchrun
+from fedpan_exp.federation.executors import (
+    SerialExecutor,
+    WorkerDied,
+    check_ranks,
+    count_ranks,
+    make_executor,
+    torchrun,
+)
 from fedpan_exp.federation.fork import Fork
 from fedpan_exp.federation.loop import federate
 from fedpan_exp.federation.round import Round
@@ -20,6 +27,7 @@ __all__ = [
     "Fork",
     "Round",
     "Scene",
+    "SerialExecutor",
     "Snapshot",
     "WorkerDied",
     "check_ranks",

@@ -7,7 +7,7 @@ from fedpan_exp.data.inventory import inventory
 from fedpan_exp.studies.federate.study import Federate
 from fedpan_exp.sweeping.cost import estimate_costs
 from fedpan_exp.sweeping.jobs import Job, distinct
-from fedpan_exp.system.console import clock, print_status
+from fedpan_exp.system.console import clock, counted, print_status
 from fedpan_exp.tracking.lock import is_locked
 
 STATES = ("done", "started", "locked", "to do")
@@ -17,7 +17,9 @@ def show(jobs: Sequence[Job]) -> None:
     runs = distinct(jobs)
     states = [_state(job) for job in runs]
     repeated = len(jobs) - len(runs)
-    print_status("jobs", f"{len(jobs)}, of which {repeated} repeat another job's experiment: {len(runs)} runs")
+    print_status(
+        "jobs", f"{len(jobs)}, of which {repeated} repeat another job's experiment: {counted(len(runs), 'run')}"
+    )
     print_status("runs", ", ".join(f"{states.count(state)} {state}" for state in STATES))
     left = [job for job, state in zip(runs, states, strict=True) if state in ("started", "to do")]
     _show_missing_datasets(left)

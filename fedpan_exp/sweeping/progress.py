@@ -10,7 +10,7 @@ from fedpan_exp.config.choices import describe_choices
 from fedpan_exp.config.settle import Settle
 from fedpan_exp.sweeping.grids import swept_settings
 from fedpan_exp.sweeping.jobs import Job
-from fedpan_exp.system.console import clock, console, error_console, print_status
+from fedpan_exp.system.console import clock, console, counted, error_console, print_status
 
 POLL_S = 2.0
 
@@ -40,7 +40,7 @@ class SweepProgress:
         """Print what will run, the settings that nobody typed, and the results of runs that were finished before."""
         shared = f"{jobs} jobs share " if jobs > len(self._runs) else ""
         finished = [job for job in self._runs if job not in self._to_run]
-        runs = _count(len(self._runs), "run")
+        runs = counted(len(self._runs), "run")
         console.print(f"{self._heading}{shared}{runs}, {len(finished)} finished before", markup=False)
         choices = [choice for job in self._runs for choice in job.choices if choice.setting not in self._swept]
         if choices:
@@ -50,9 +50,9 @@ class SweepProgress:
 
     def show_settling(self, comparisons: int, settle: Settle) -> None:
         """Print what a sweep with seed=auto will do."""
-        budget = f"at most {_count(settle.seeds, 'seed')} each, {settle.hours:g} hours"
+        budget = f"at most {counted(settle.seeds, 'seed')} each, {settle.hours:g} hours"
         goal = f"until known to {settle.margin:g} points or not 0"
-        console.print(f"{self._heading}{_count(comparisons, 'comparison')}, {goal}; {budget}", markup=False)
+        console.print(f"{self._heading}{counted(comparisons, 'comparison')}, {goal}; {budget}", markup=False)
 
     def has_started(self, job: Job) -> bool:
         """Whether any process has worked on the run since the sweep started."""
@@ -94,7 +94,7 @@ class SweepProgress:
     def _print(self, job: Job, *more: str) -> None:
         number = len(self._runs) - len(self._to_run)
         label = f"{job.label(self._swept):<{self._width}}"
-        parts = ["sweep", f"{number}/{len(self._runs)}", label, job.accuracy, *more]
+        parts = ["sweep", f"{number:>{len(str(len(self._runs)))}}/{len(self._runs)}", label, job.accuracy, *more]
         console.print("  ".join(filter(None, parts)), markup=False)
 
 
@@ -103,11 +103,6 @@ def _status_time(job: Job) -> int | None:
         return (job.record.folder / "status.json").stat().st_mtime_ns
     except OSError:
         return None
-
-
-def _count(number: int, noun: str) -> str:
-    """1 run, 2 runs"""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _duration(job: Job) -> str:

@@ -198,6 +198,11 @@ def _bar(*columns: ProgressColumn) -> Iterator[Progress | None]:
         yield bar
 
 
+def counted(number: int, noun: str) -> str:
+    """1 run, 2 runs"""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def clock(seconds: float) -> str:
     """1:05 or 2:03:40"""
     minutes, second = divmod(round(seconds), 60)

@@ -14,7 +14,7 @@ from fedpan_exp.data import Clients, ImageTensors
 from fedpan_exp.models import Network
 from fedpan_exp.studies.shared.setup import describe_network, load, make_trainer
 from fedpan_exp.studies.study import Study
-from fedpan_exp.system.console import ProgressBar, console, print_status, warn
+from fedpan_exp.system.console import ProgressBar, console, counted, print_status, warn
 from fedpan_exp.system.errors import require, require_choice
 from fedpan_exp.system.rng import rng
 from fedpan_exp.system.signals import StopRequest
@@ -120,7 +120,9 @@ def train_network(
     done = read_progress(path).epochs
     batches = EpochBatches(setup.clients, k, settings.B, setup.evaluator.has_batch_norm, stop, record.heartbeat)
     network = f"network {k + 1} of {len(setup.clients)}, " if len(setup.clients) > 1 else ""
-    schedule = f"{settings.optimizer}, lr {training.lr:g}, {settings.epochs} epochs of {len(batches):,} batches"
+    schedule = (
+        f"{settings.optimizer}, lr {training.lr:g}, {counted(settings.epochs, 'epoch')} of {len(batches):,} batches"
+    )
     print_status("training", network + schedule)
     if done:
         print_status("resume", f"after epoch {done}, from its checkpoint")

@@ -12,7 +12,7 @@ from fedpan_exp.models import check_layers
 from fedpan_exp.probes.activation_probe import ActivationProbe
 from fedpan_exp.studies.federate.study import Federate, run_federated
 from fedpan_exp.studies.shared.setup import FederatedSetup, set_up
-from fedpan_exp.system.console import print_status
+from fedpan_exp.system.console import counted, print_status
 from fedpan_exp.system.errors import Diverged, require
 from fedpan_exp.system.rng import rng
 from fedpan_exp.system.signals import StopRequest
@@ -69,7 +69,8 @@ def finetune_client(
     """Train the global model further on the data of one client, drawn by the seed: plain SGD for any algorithm."""
     scene, trainer, clients = experiment.fl_scene, setup.trainer, setup.clients
     k = int(torch.randint(len(clients), (), generator=rng(experiment.seed, "visited")))
-    print_status("finetune", f"client {k} trains alone for {E} epochs on its {clients.samples(k):,} samples")
+    samples = counted(clients.samples(k), "sample")
+    print_status("finetune", f"client {k} trains alone for {counted(E, 'epoch')} on its {samples}")
     trainer.net.load(*global_model)
     batches = clients.batches(k, scene.H + 1, E, scene.B, skip_single=trainer.has_batch_norm)
     with trainer.net.using_encodings_of(k, experiment.seed):

@@ -24,7 +24,7 @@ from fedpan_exp.data import (
 from fedpan_exp.federation import FederatedTask, Scene, torchrun
 from fedpan_exp.models import Network, count_weights, encodings, inactive_layers
 from fedpan_exp.system.atomic_io import write_json, write_text
-from fedpan_exp.system.console import print_status, warn
+from fedpan_exp.system.console import counted, print_status, warn
 from fedpan_exp.system.errors import ConfigError, require
 from fedpan_exp.tracking.record import Record
 from fedpan_exp.training import LocalTrainer
@@ -151,8 +151,7 @@ def make_trainer(experiment: Experiment, net: Network) -> LocalTrainer:
 
     fabric = experiment.fabric.make(gpu=torchrun.local_gpu())
     threads = torch.get_num_threads()
-    counted = f"{threads} thread{'' if threads == 1 else 's'}"
-    print_status("device", f"{fabric.device}, {counted}, precision {experiment.fabric.precision}")
+    print_status("device", f"{fabric.device}, {counted(threads, 'thread')}, precision {experiment.fabric.precision}")
     return LocalTrainer(fabric, Classifier(net, experiment.training), experiment.dataset.transform(fabric.device))
 
 
@@ -162,7 +161,7 @@ def describe_split(split: Split) -> str:
     if split.redraws:
         text += f", drawn {split.redraws + 1} times to give each enough"
     if split.moved:
-        text += f", {split.moved} samples moved to clients with too few"
+        text += f", {counted(split.moved, 'sample')} moved to clients with too few"
     if split.dropped:
         text += f", {split.dropped} with too few samples dropped"
     return text
@@ -191,8 +190,7 @@ def describe_network(experiment: Experiment, net: Network) -> None:
 def check_local_work(parts: list[int], scene: Scene, fewest: int = 1) -> None:
     """Every client must take a step, for which it needs the `fewest` samples; BatchNorm skips a batch of one."""
     if not scene.steps:
-        samples = "1 sample" if fewest == 1 else f"{fewest} samples"
-        rule = f"at least {samples} of every client, the smallest of which has {min(parts)}"
+        rule = f"at least {counted(fewest, 'sample')} of every client, the smallest of which has {min(parts)}"
         require(int(scene.E * min(parts)) >= fewest, "fl_scene.E", rule, scene.E)
 
 
@@ -205,4 +203,4 @@ def check_batch_norm(parts: list[int], B: int) -> None:
         )
     single = sum(size % B == 1 for size in parts)
     if single:
-        warn(f"{single} clients have a last batch of one sample; it is skipped, because of BatchNorm")
+        warn(f"the last batch of {counted(single, 'client')} has one sample; it is skipped, because of BatchNorm")

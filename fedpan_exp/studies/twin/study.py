@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from fedpan_exp.config import Experiment
-from fedpan_exp.federation import FederatedTask, federate, torchrun
+from fedpan_exp.federation import FederatedTask, SerialExecutor, federate, torchrun
 from fedpan_exp.studies.shared.setup import FederatedSetup, make_task, make_trainer, set_up
 from fedpan_exp.studies.study import Study
 from fedpan_exp.studies.twin.plain_twin import TwinMap, broken_conditions, twin_map, twin_rates
@@ -43,8 +43,9 @@ class Twin(Study):
         record.start()
         print_status("twin", f"the same network without encodings; equal up to {tolerance:g} counts as absorbed")
         differences, start, accuracy = [], setup.trainer.net.weights.clone(), ""
+        pan_rounds, twin_rounds = (federate(each, SerialExecutor(each, stop=stop)) for each in (task, twin))
         with progress_bar("twin", experiment.fl_scene.H) as progress:
-            for ours, theirs in stop.interruptible(zip(federate(task), federate(twin), strict=True)):
+            for ours, theirs in zip(pan_rounds, twin_rounds, strict=True):
                 difference = (mapped(ours.server.weights) - theirs.server.weights).abs().max().item()
                 differences.append(difference)
                 metrics = {
