@@ -10,6 +10,9 @@ from torch import Tensor
 
 from fedpan_exp.models import Network, use_client_encodings
 
+Clearing = Callable[[Tensor], Tensor]  # sets entries of a gradient to 0, in place
+FEW = 1 / 32  # of the entries: so many take half the time by index, 8 of 1,024 a sixth
+
 
 class FlatParameters(NamedTuple):
     """The weights and buffers of a network, one vector each."""
@@ -34,7 +37,7 @@ class FlatNet:
         self._forward = forward or net  # Fabric's wrapper, which handles precision
         self.parameters: list[Tensor] = list(net.parameters())
         self.trained = self.parameters  # those that are not frozen as a whole
-        self.masked: list[tuple[Tensor, Tensor]] = []  # partly frozen ones, and 1 where they train, 0 where not
+        self.masked: list[tuple[Tensor, Clearing]] = []  # partly frozen ones
         self.weights = _flatten(self.parameters)
         self._fixed = self._fixed_entries()  # by the network itself
         if self._fixed is not None:
@@ -80,7 +83,7 @@ class FlatNet:
             if not is_whole:
                 self.trained.append(parameter)
                 if view is not None and view.any():
-                    self.masked.append((parameter, (~view).to(parameter.dtype)))  # 8 x faster than a boolean mask
+                    self.masked.append((parameter, _clearing(view, parameter.dtype)))
 
     def _fixed_entries(self) -> Tensor | None:
         """A mask over the weights; None if the network fixes none."""
@@ -94,9 +97,9 @@ class FlatNet:
 
     @torch.no_grad()
     def clear_frozen_gradients(self) -> None:
-        for parameter, trains in self.masked:
+        for parameter, clear in self.masked:
             if parameter.grad is not None:
-                parameter.grad.mul_(trains)
+                clear(parameter.grad)
 
     def frozen_features(self, weights: Tensor, buffers: Tensor) -> Callable[[Tensor], Tensor]:
         """The features the network would compute with other weights: in eval mode, without gradients."""
@@ -141,6 +144,15 @@ class FlatNet:
         twin = copy.deepcopy(self.net).eval()
         FlatNet(twin).load(weights, buffers)
         return twin
+
+
+def _clearing(frozen: Tensor, dtype: torch.dtype) -> Clearing:
+    """The fastest way to set the frozen entries of a gradient to 0: few of them by index, many by a product."""
+    if frozen.is_contiguous() and frozen.sum().item() <= FEW * frozen.numel():
+        entries = frozen.flatten().nonzero().flatten()
+        return lambda gradient: gradient.view(-1).index_fill_(0, entries, 0.0)
+    trains = (~frozen).to(dtype)  # 8 x faster than a boolean mask
+    return lambda gradient: gradient.mul_(trains)
 
 
 def _flatten(tensors: Sequence[Tensor]) -> Tensor:
