@@ -11,6 +11,7 @@ from fedpan_exp.studies.twin.plain_twin import broken_conditions
 from fedpan_exp.studies.twin.study import describe, make_twin
 from fedpan_exp.system.atomic_io import read_lines
 from fedpan_exp.system.errors import ConfigError
+from fedpan_exp.tracking.record import Record
 
 SMALL = (
     *("study=twin", "dataset=digits", "model.init=he", "training.warmup=none", "training.clip=null"),
@@ -114,3 +115,30 @@ def test_the_twins_are_compared_in_every_round_and_tested_in_some(command):
     assert [record["round"] for record in records if "pan/test_acc" in record] == [3, 5, 6, 7, 8, 9]
     assert all(record["twin/difference"] < 1e-9 for record in records)
     assert len(records) == 9
+
+
+@pytest.mark.parametrize("is_intact", [True, False])
+def test_an_interrupted_study_resumes_with_the_same_numbers(command, monkeypatch, is_intact):
+    study = (*SMALL, *MLP, *MUL, "algorithm=scaffold", "fl_scene.H=5", "checkpoint.every=2")
+    write = Record.write
+
+    def interrupted_after_round_3(record, round_idx, metrics):
+        write(record, round_idx, metrics)
+        if round_idx == 3:
+            raise KeyboardInterrupt
+
+    def numbers() -> list[dict[str, float]]:
+        return [record | {"time/round_s": 0.0} for record in read_lines(folder / "metrics.jsonl")]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Record, "write", interrupted_after_round_3)
+        (folder,) = command(*study).runs
+    if not is_intact:
+        (folder / "checkpoint" / "twin" / "0000002.json").unlink()
+    resumed = command(*study)
+    assert ("resume    after round 2, from its checkpoint" in resumed.out) == is_intact
+    assert ("the twin's checkpoint of round 2 is not intact" in resumed.err) != is_intact
+    after_resume = numbers()
+    assert "resume" not in command(*study, "rerun=true").out
+    assert numbers() == after_resume
+    assert [record["round"] for record in after_resume] == [1, 2, 3, 4, 5]

@@ -3,15 +3,17 @@
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
 from fedpan_exp.config import Experiment
-from fedpan_exp.federation import FederatedTask, SerialExecutor, federate, torchrun
+from fedpan_exp.federation import FederatedTask, Round, torchrun
 from fedpan_exp.studies.shared.setup import FederatedSetup, make_task, make_trainer, set_up
 from fedpan_exp.studies.study import Study
 from fedpan_exp.studies.twin.plain_twin import TwinMap, broken_conditions, twin_map, twin_rates
+from fedpan_exp.studies.twin.side import make_side, restore_both
 from fedpan_exp.system.console import print_status, progress_bar
 from fedpan_exp.system.errors import require
-from fedpan_exp.system.signals import StopRequest
+from fedpan_exp.system.signals import Interrupted, StopRequest
 from fedpan_exp.tracking.record import Record
 
 # Largest difference that counts as rounding: 64 bits, and 32 bits, where rounding errors grow in training.
@@ -39,38 +41,62 @@ class Twin(Study):
         setup = set_up(experiment)
         task = make_task(experiment, setup)
         twin, mapped = make_twin(experiment, setup)
-        tolerance = TOLERANCES[setup.trainer.net.weights.dtype]
-        record.start()
+        tolerance, start = TOLERANCES[setup.trainer.net.weights.dtype], setup.trainer.net.weights.clone()
+        record.lock()
+        pan, plain = (make_side(*side, experiment, record) for side in (("pan", task), ("twin", twin)))
+        restore_both(pan, plain, record.metrics_bytes)
+        done = pan.resume.round_idx if pan.resume else 0
+        records = record.start(keep_bytes=pan.resume.records if pan.resume else 0)
         print_status("twin", f"the same network without encodings; equal up to {tolerance:g} counts as absorbed")
-        differences, start, accuracy = [], setup.trainer.net.weights.clone(), ""
-        pan_rounds, twin_rounds = (federate(each, SerialExecutor(each, stop=stop)) for each in (task, twin))
-        with progress_bar("twin", experiment.fl_scene.H) as progress:
-            for ours, theirs in zip(pan_rounds, twin_rounds, strict=True):
-                difference = (mapped(ours.server.weights) - theirs.server.weights).abs().max().item()
-                differences.append(difference)
-                metrics = {
-                    "twin/difference": difference,
-                    "twin/moved": (ours.server.weights - start).abs().max().item(),
-                    "time/round_s": ours.seconds + theirs.seconds,
-                }
-                if experiment.evaluates(ours.index):
-                    pan, plain = ours.test(), theirs.test()
-                    accuracy = f"accuracy {pan.accuracy:.2%}  "
-                    metrics |= {"pan/test_acc": pan.accuracy, "pan/test_loss": pan.loss}
-                    metrics |= {"twin/test_acc": plain.accuracy, "twin/test_loss": plain.loss}
-                record.write(ours.index, metrics)
-                record.heartbeat()
-                progress.advance(1)
-                progress.describe(f"round {ours.index}  {accuracy}difference {difference:.1e}")
-        is_absorbed = max(differences) < tolerance
+        if done:
+            print_status("resume", f"after round {done}, from its checkpoint")
+        try:
+            with progress_bar("twin", experiment.fl_scene.H, done=done) as progress:
+                for ours, theirs in zip(pan.rounds(stop), plain.rounds(stop), strict=True):
+                    metrics = compare(ours, theirs, mapped, start)
+                    if experiment.evaluates(ours.index):
+                        metrics |= test(ours, theirs)
+                    record.write(ours.index, metrics)
+                    record.heartbeat()
+                    records.append(metrics)
+                    if pan.checkpoints.is_due(ours.index):
+                        plain.save(theirs, record.metrics_bytes)
+                        pan.save(ours, record.metrics_bytes)
+                    progress.advance(1)
+                    progress.describe(f"round {ours.index}  {describe_round(metrics)}")
+        except Interrupted as error:
+            error.saved_round = pan.checkpoints.last_saved
+            raise
+        difference = max(metrics["twin/difference"] for metrics in records)
+        is_absorbed = difference < tolerance
         summary = {
-            "summary/final_acc": pan.accuracy,
-            "summary/twin_acc": plain.accuracy,
-            "summary/difference": max(differences),
+            "summary/final_acc": records[-1]["pan/test_acc"],
+            "summary/twin_acc": records[-1]["twin/test_acc"],
+            "summary/difference": difference,
             "summary/absorbed": int(is_absorbed),
         }
         record.write_summary(summary)
-        print_status("result", describe(experiment, max(differences), is_absorbed))
+        print_status("result", describe(experiment, difference, is_absorbed))
+
+
+def compare(ours: Round, theirs: Round, mapped: TwinMap, start: Tensor) -> dict[str, float]:
+    """How far the mapped weights are from the twin's, and for scale, how far training has moved them."""
+    return {
+        "twin/difference": (mapped(ours.server.weights) - theirs.server.weights).abs().max().item(),
+        "twin/moved": (ours.server.weights - start).abs().max().item(),
+        "time/round_s": ours.seconds + theirs.seconds,
+    }
+
+
+def test(ours: Round, theirs: Round) -> dict[str, float]:
+    results = {"pan": ours.test(), "twin": theirs.test()}
+    accuracies = {f"{name}/test_acc": result.accuracy for name, result in results.items()}
+    return accuracies | {f"{name}/test_loss": result.loss for name, result in results.items()}
+
+
+def describe_round(metrics: dict[str, float]) -> str:
+    accuracy = f"accuracy {metrics['pan/test_acc']:.2%}  " if "pan/test_acc" in metrics else ""
+    return f"{accuracy}difference {metrics['twin/difference']:.1e}"
 
 
 def make_twin(experiment: Experiment, setup: FederatedSetup) -> tuple[FederatedTask, TwinMap]:
