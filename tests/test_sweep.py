@@ -95,8 +95,8 @@ def test_the_plan_and_the_sweep_count_the_same_experiment_once(command):
     assert "sweep  T, 21 jobs share 9 runs, 0 finished before\n" in swept.out
     lines = job_lines(swept.out)
     assert len(lines) == 9
-    assert re.fullmatch(r"sweep  2/9  pan=add  pan\.T=1   +\d+\.\d\d%  0:0\d  0:\d\d left", lines[1])
-    assert re.fullmatch(r"sweep  9/9  pan=mul  pan\.T=12  +\d+\.\d\d%  0:0\d", lines[-1])
+    assert re.fullmatch(r"sweep  2/9  pan=add  pan\.T=1   +\d+\.\d\d%  \d:\d\d  \d:\d\d left", lines[1])
+    assert re.fullmatch(r"sweep  9/9  pan=mul  pan\.T=12  +\d+\.\d\d%  \d:\d\d", lines[-1])
     assert "  algorithm " not in swept.out  # the settings are in config.yaml
 
     again = command("sweeps=T", *SMOKE)
@@ -427,7 +427,7 @@ def config_dir(tmp_path) -> str:
 def test_every_command_works_with_hydras_other_flags(command, config_dir):
     flags = ("--config-dir", config_dir)
     planned = command(*flags, *SMOKE, "pan=tiny", "plan=true")
-    assert "1, of which 0 repeat another job's experiment: 1 runs" in planned.out, planned.err
+    assert "1, of which 0 repeat another job's experiment: 1 run" in planned.out, planned.err
     planned = command(*flags, "sweeps=alpha", *SMOKE, "pan=off,tiny", "plan=true")
     assert "8, of which 0 repeat another job's experiment: 8 runs" in planned.out, planned.err
     assert not Path("runs").exists()
