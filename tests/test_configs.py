@@ -5,6 +5,7 @@ import yaml
 
 from conftest import experiment
 from fedpan_exp.data import OWN_DATA
+from fedpan_exp.sweeping.cost import count_work
 from fedpan_exp.system.paths import CONF, SWEEPS
 
 # What a group or an option needs that the defaults do not have; models: images large enough for all of them.
@@ -49,3 +50,13 @@ def test_evaluation_every_few_rounds_and_in_the_last_five():
     assert [round_idx for round_idx in range(1, 31) if often.evaluates(round_idx)] == [10, 20, 26, 27, 28, 29, 30]
     fraction = experiment("eval_every=0.05", "fl_scene.H=100")
     assert [round_idx for round_idx in range(1, 16) if fraction.evaluates(round_idx)] == [5, 10, 15]
+
+
+@pytest.mark.parametrize("option", sorted(option for group, option in OPTIONS if group == "algorithm"))
+def test_the_cost_of_every_algorithm_is_counted(option):
+    """Also of those that look at weights, as matching does, or at the labels of a client."""
+    tested = experiment("dataset=digits", "pan=off", "model.width=20", f"algorithm={option}", *NEEDS.get(option, []))
+    work = count_work(tested, clients=10)
+    forward = 2 * sum(p.numel() for p in tested.network().parameters() if p.dim() == 2)
+    assert 2 * forward < work.operations < 6 * forward
+    assert work.sent_bytes >= 2 * work.weight_bytes

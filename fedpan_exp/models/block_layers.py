@@ -117,9 +117,10 @@ def weight_groups(net: nn.Module, spec: PermutationSpec, groups: int) -> list[Te
         layer, _, part = name.rpartition(".")
         is_divided = layer in blocks or spec.axes[name][0] in divided
         rows = group_of(len(parameter), groups) if is_divided else torch.full((len(parameter),), groups)
-        rows = rows.view(-1, *[1] * (parameter.dim() - 1))
-        is_masked = layer in blocks and part == "weight"
-        found.append(torch.where(blocks[layer].mask.cpu() > 0, rows, groups + 1) if is_masked else rows)
+        if layer in blocks and part == "weight":
+            inside = diagonal_blocks(*parameter.shape[:2], blocks[layer].blocks) > 0
+            rows = torch.where(inside, rows[:, None], groups + 1)
+        found.append(rows.view(*rows.shape, *[1] * (parameter.dim() - rows.dim())))
     return found
 
 

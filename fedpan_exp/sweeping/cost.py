@@ -47,7 +47,7 @@ class DatasetSize(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What a network and an algorithm take, counted on the meta device: shapes without values."""
+    """What a network and an algorithm take."""
 
     operations: int  # per training sample
     sent_bytes: int  # per client and round, up and down
@@ -89,22 +89,31 @@ def estimate_costs(jobs: Sequence[Job]) -> list[Cost]:
 
 
 def count_work(experiment: Experiment, clients: int) -> Work:
-    """Let the algorithm's own hooks train one batch without values. PANs are off: they take no matrix product."""
-    algorithm, batch = experiment.algorithm, 2  # BatchNorm cannot train on one sample
-    with torch.device("meta"), FlopCounterMode(display=False) as counter:
+    """Count without values where the algorithm's hooks work so; some, such as matching, look at the weights."""
+    try:
+        return count_on("meta", experiment, clients)
+    except RuntimeError:  # of torch, for a tensor without values
+        return count_on("cpu", experiment, clients)
+
+
+def count_on(device: str, experiment: Experiment, clients: int) -> Work:
+    """Let the algorithm's own hooks train one batch. PANs are off: they take no matrix product."""
+    algorithm, samples = experiment.algorithm, 2  # BatchNorm cannot train on one sample
+    with torch.device(device):
         net = FlatNet(experiment.build(Pan()))
-        server = ServerState(net.weights, net.buffers, clients)
-        algorithm.init_server(server, net)
-        label_counts = torch.ones(experiment.dataset.classes, dtype=torch.long)
-        client = ClientContext(server, {}, batch, label_counts=label_counts, accumulated_lr=1.0)
-        algorithm.init_client(net, client)
-        x, y = torch.empty(batch, *experiment.dataset.shape), torch.empty(batch, dtype=torch.long)
-        algorithm.loss(net, x, y, client).backward()
+        batch = torch.zeros(samples, *experiment.dataset.shape), torch.zeros(samples, dtype=torch.long)
+    label_counts = torch.ones(experiment.dataset.classes, dtype=torch.long)  # on the CPU, as in a run
+    server = ServerState(net.weights, net.buffers, clients)
+    client = ClientContext(server, {}, samples, label_counts=label_counts, accumulated_lr=1.0)
+    algorithm.init_server(server, net)
+    algorithm.init_client(net, client)
+    with FlopCounterMode(display=False) as counter:
+        algorithm.loss(net, *batch, client).backward()
         algorithm.adjust_gradient(net, client)
-        extras = algorithm.finish_client(net, client)
+    extras = algorithm.finish_client(net, client)
     up = ClientUpdate(net.weights, net.buffers, 1.0, extras).bytes
     down = sum(vector.nbytes for vector in algorithm.payload(server))
-    return Work(counter.get_total_flops() // batch, up + down, net.weights.nbytes + net.buffers.nbytes)
+    return Work(counter.get_total_flops() // samples, up + down, net.weights.nbytes + net.buffers.nbytes)
 
 
 def measure_speed(experiment: Experiment, operations: int, ranks: int) -> float:
