@@ -17,6 +17,7 @@ from fedpan_exp.models import Network, Pan
 from fedpan_exp.models.mlp import MLP
 from fedpan_exp.models.vgg import VGG
 from fedpan_exp.studies.shared.setup import make_task, set_up
+from fedpan_exp.system.atomic_io import read_json, read_lines
 from fedpan_exp.system.errors import ConfigError
 from fedpan_exp.system.rng import rng
 from fedpan_exp.training import FlatNet, FlatParameters, Training, classification_loss
@@ -228,6 +229,14 @@ def test_independent_networks_are_averaged_by_one_pass_but_not_as_they_are():
     *_, last = rounds
     assert last.test().accuracy > 0.7
     assert last.metrics()["fedma/neurons"] == 10
+
+
+def test_only_whole_models_are_tested(command):
+    (folder,) = command("scale=smoke", "algorithm=fedma", "model.width=16", "model.depth=1", "fl_scene.H=4").runs
+    rounds = read_lines(folder / "metrics.jsonl")
+    assert [line["round"] for line in rounds if "global/test_acc" in line] == [2, 4]  # a pass has two rounds
+    tested = [line["global/test_acc"] for line in rounds if "global/test_acc" in line]
+    assert read_json(folder / "summary.json")["summary/last5_acc"] == pytest.approx(sum(tested) / 2)
 
 
 def test_matched_averaging_undoes_a_shuffle():

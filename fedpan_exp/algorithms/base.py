@@ -128,6 +128,10 @@ class FedAvg:
         """
         return {}
 
+    def is_tested(self, server: ServerState, is_due: bool) -> bool:
+        """Whether the global model is tested after this round; `is_due`: by eval_every."""
+        return is_due
+
     def evaluated_weights(self, server: ServerState) -> Tensor:
         """The weights whose accuracy on the global test set is reported."""
         return server.weights

@@ -177,6 +177,10 @@ class FedMA(FedAvg):
             metrics["fedma/mean_acc"] = context.trainer.evaluate(context.test).accuracy  # without matching
         return metrics
 
+    def is_tested(self, server: ServerState, is_due: bool) -> bool:
+        """After each pass: within one, there is no new model."""
+        return phase_of(server) == 0
+
     def _match(
         self, rows: list[Tensor], server: ServerState, net: FlatNet, cohort: list[int], generator: torch.Generator
     ) -> Tensor:

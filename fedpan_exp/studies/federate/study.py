@@ -120,7 +120,7 @@ def find_checkpoint(
 def measure_round(experiment: Experiment, probes: dict[str, Probe], round_: Round) -> dict[str, float]:
     """The metrics of a round, with test and probes where they are due."""
     metrics = round_.metrics()
-    if experiment.evaluates(round_.index):
+    if experiment.algorithm.is_tested(round_.server, experiment.evaluates(round_.index)):
         score = round_.test()
         metrics |= {"global/test_acc": score.accuracy, "global/test_loss": score.loss}
     if round_.snapshot:
