@@ -1,7 +1,8 @@
-"""python -m benchmarks.chaos [kills]: kill -9 processes of runs at random moments; every run must end with its weights.
+"""python -m benchmarks.chaos [kills] [algorithm ...]: kill -9 processes of runs at random moments.
 
-The victims are workers, which the run replaces, and main processes, after which the same command is started again. The
-runs are small ones on the digits dataset. All is forked from this process, so that starting again takes no seconds.
+Every run must end with the weights of a run that nobody killed. The victims are workers, which the run replaces, and main
+processes, after which the same command is started again. The runs are small ones on the digits dataset. All is forked
+from this process, so that starting again takes no seconds.
 """
 
 import os
@@ -21,11 +22,15 @@ from fedpan_exp.studies import load_studies
 from fedpan_exp.system.atomic_io import read_json
 
 ALGORITHMS = ("fedavg", "fedprox", "fedopt", "scaffold", "moon")
-SCENE = ("K=12", "R=0.5", "E=1", "H=150", "alpha=1")
+SCENE = ("K=12", "R=0.5", "E=1", "H=152", "alpha=1")  # H: whole passes of FedMA
 SETTINGS = (
     *("dataset=digits", "model.width=32", "ranks=3", "checkpoint.every=5", "logger=none", "fabric.timeout=30"),
     *(f"fl_scene.{setting}" for setting in SCENE),
 )
+NEEDS = {  # of single algorithms
+    "fed2": ("model.width=30", "model.groups=10"),
+    "feddf": ("fl_scene.reserve=0.1", "algorithm.steps=5"),
+}
 LONGEST_PAUSE_S = 0.5  # before a kill
 IN_ROUNDS = 0.9  # of the kills; the others may also hit a run that starts
 MOST_STARTS = 10  # of one command without a kill, until its run counts as lost
@@ -49,7 +54,8 @@ class Toll:
 
 def kill_at_random(algorithm: str, kills: int, seed: int, folder: Path) -> Toll:
     """Run an algorithm again and again until `kills` processes have been killed."""
-    overrides, rng, toll = (f"algorithm={algorithm}", *SETTINGS), random.Random(f"{algorithm} {seed}"), Toll()
+    overrides = (f"algorithm={algorithm}", *SETTINGS, *NEEDS.get(algorithm, ()))
+    rng, toll = random.Random(f"{algorithm} {seed}"), Toll()
     straight = folder / "straight"
     assert _wait(_start(straight, overrides)) == 0, f"see {straight / 'output'}"
     while toll.kills < kills:
@@ -148,13 +154,13 @@ def _weights(folder: Path) -> str:
 
 
 def main() -> None:
-    kills = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    kills, algorithms = int(sys.argv[1]) if len(sys.argv) > 1 else 100, sys.argv[2:] or ALGORITHMS
     torch.set_num_threads(1)
     config.register(load_studies())
     tolls = []
     with tempfile.TemporaryDirectory() as folder:
-        for i, algorithm in enumerate(ALGORITHMS):
-            share = (kills + i) // len(ALGORITHMS)
+        for i, algorithm in enumerate(algorithms):
+            share = (kills + i) // len(algorithms)
             tolls.append(toll := kill_at_random(algorithm, share, seed=0, folder=Path(folder) / algorithm))
             killed = f"{toll.workers} workers and {toll.mains} main processes killed in {toll.runs} runs"
             ends = f"{toll.interruptions} interrupted, {toll.lost} lost, {toll.different} with other weights"
