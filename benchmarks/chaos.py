@@ -1,8 +1,8 @@
 """python -m benchmarks.chaos [kills] [algorithm ...]: kill -9 processes of runs at random moments.
 
-Every run must end with the weights of a run that nobody killed. The victims are workers, which the run replaces, and main
-processes, after which the same command is started again. The runs are small ones on the digits dataset. All is forked
-from this process, so that starting again takes no seconds.
+Every run must end with the weights of a run that nobody killed. The victims are workers, which the run replaces, and
+main processes, after which the same command is started again. The runs are small ones on the digits dataset. All is
+forked from this process, so that starting again takes no seconds.
 """
 
 import os
