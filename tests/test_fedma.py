@@ -280,6 +280,13 @@ def test_matched_averaging_of_shuffled_clients_is_fedavg():
         ("model.spare=-1", "model.spare must be at least 0, got -1"),
         ("algorithm=fedavg pan=mul model.spare=2", "model.spare must be 0 with PANs or norm layers"),
         ("algorithm=matched pan=add", "pan must be off for algorithm=matched"),
+        ("algorithm=matched model.head=etf", "model.head must be trained with algorithm=matched, which moves the"),
+        ("model.head=frozen", "model.head must be trained with algorithm=fedma"),
+        (
+            "algorithm=matched training.decay_to=random training.weight_decay=0.1",
+            "training.decay_to must be zero with algorithm=matched, which moves neurons away from their decay points",
+        ),
+        ("training.decay_to=random training.weight_decay=0.1", "training.decay_to must be zero with algorithm=fedma"),
     ],
 )
 def test_what_cannot_be_matched_is_rejected(overrides, message):

@@ -69,7 +69,6 @@ class FedMA(FedAvg):
         norm = f" with model.norm={model.norm}" if hasattr(model, "norm") else ""
         require(layers > 1, "model", rule, model.name + norm)
         require_interchangeable_neurons(experiment)
-        require(model.head == "trained", "model.head", "trained with algorithm=fedma", model.head)
         if H % layers:
             raise ConfigError(
                 f"fl_scene.H must be a multiple of {layers} for algorithm=fedma, one round per layer, got {H}: "
