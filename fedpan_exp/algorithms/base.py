@@ -33,7 +33,7 @@ class ClientContext:
     label_counts: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))  # its samples per class
     round_idx: int = 0  # from 1
     accumulated_lr: float = 0.0  # sum of the effective step sizes: steps x lr for plain SGD, larger with momentum
-    # What it received and sends, where that is less than the whole payload and update.
+    # What it received and sends, without BatchNorm statistics, where that is less than the whole payload and update.
     down_bytes: int | None = None
     up_bytes: int | None = None
     scratch: dict[str, Any] = field(default_factory=dict)  # what the hooks share during this round

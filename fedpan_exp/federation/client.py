@@ -79,11 +79,11 @@ def communicated_bytes(task: FederatedTask, client: ClientContext, update: Clien
     """
     statistics, up, down = update.buffers.nbytes, client.up_bytes, client.down_bytes
     if up is None:
-        up = update.bytes - (statistics if task.scene.bn_statistics == "keep" else 0)
+        up = update.bytes - statistics
     if down is None:
-        payload = sum(vector.nbytes for vector in task.algorithm.payload(client.server))
-        down = payload - (statistics if task.scene.bn_statistics != "average" else 0)
-    return up, down
+        down = sum(vector.nbytes for vector in task.algorithm.payload(client.server)) - statistics
+    kind = task.scene.bn_statistics
+    return up + (0 if kind == "keep" else statistics), down + (statistics if kind == "average" else 0)
 
 
 def evaluate_personal(task: FederatedTask, client: ClientContext, images: ImageTensors) -> EvalResult:
