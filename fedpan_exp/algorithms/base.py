@@ -58,6 +58,7 @@ class FedAvg:
 
     name: str = "fedavg"  # the chosen option
     needs_models: ClassVar[bool] = False  # whether fuse() reads the local models, in update.models
+    state_settings: ClassVar[tuple[str, ...]] = ()  # on which the meaning of server.state and client.state depends
 
     def check(self, experiment: Any) -> None:
         """Raise ConfigError if the algorithm cannot work with the other settings of a config.Experiment."""
