@@ -83,7 +83,7 @@ class FedAvg:
         return round_idx
 
     def epochs(self, server: ServerState, E: float) -> float:
-        """The local epochs of a round."""
+        """The local epochs of a round. With fl_scene.steps, the steps change by the same factor."""
         return E
 
     def init_server(self, server: ServerState, net: FlatNet) -> None:

@@ -69,6 +69,8 @@ class FedMA(FedAvg):
         norm = f" with model.norm={model.norm}" if hasattr(model, "norm") else ""
         require(layers > 1, "model", rule, model.name + norm)
         require_interchangeable_neurons(experiment)
+        rule = "uniform with algorithm=fedma, whose matched neurons count once per client"
+        require(experiment.fl_scene.averaging == "uniform", "fl_scene.averaging", rule, experiment.fl_scene.averaging)
         if H % layers:
             raise ConfigError(
                 f"fl_scene.H must be a multiple of {layers} for algorithm=fedma, one round per layer, got {H}: "
