@@ -45,10 +45,15 @@ def clients_with(*classes: list[int]) -> Clients:
 
 
 def last_round(
-    algorithm: FedAvg, clients: Clients, ranks: int = 1, made: LocalTrainer | None = None, H: int = 1
+    algorithm: FedAvg,
+    clients: Clients,
+    ranks: int = 1,
+    made: LocalTrainer | None = None,
+    H: int = 1,
+    bn_statistics: str = "average",
 ) -> Round:
     """With the local models in `update.models`."""
-    scene = Scene(K=len(clients), R=1.0, E=2, H=H, B=4)
+    scene = Scene(K=len(clients), R=1.0, E=2, H=H, B=4, bn_statistics=bn_statistics)
     made = made or trainer(small_mlp(), weight_decay=0.1, momentum=0.9)
     *_, last = run_rounds(algorithm, made, clients, scene, ranks, snapshot_at=lambda round_idx: True)
     return last
@@ -165,6 +170,24 @@ def test_a_client_sends_and_receives_its_own_groups():
     stats = last_round(Fed2(), clients_with(EVERY, [1])).update.stats
     every, own = (OF_WEIGHTS != ZERO).sum(), ((OF_WEIGHTS == 1) | (OF_WEIGHTS == SHARED)).sum()
     assert stats.up_bytes == stats.down_bytes == 4 * (every + own)
+
+
+def test_to_train_the_logits_of_absent_groups_a_client_receives_all_groups():
+    stats = last_round(Fed2(absent="trained"), clients_with(EVERY, [1])).update.stats
+    every, own = (OF_WEIGHTS != ZERO).sum(), ((OF_WEIGHTS == 1) | (OF_WEIGHTS == SHARED)).sum()
+    assert (stats.up_bytes, stats.down_bytes) == (4 * (every + own), 4 * (every + every))
+
+
+def test_batch_norm_statistics_that_stay_at_home_are_not_counted():
+    sent = {}
+    for kind in ("average", "keep", "reset"):
+        made = trainer(small_vgg("bn"))
+        stats = last_round(Fed2(), clients_with(EVERY), made=made, bn_statistics=kind).update.stats
+        sent[kind] = (stats.up_bytes, stats.down_bytes)
+    up, down = sent["average"]
+    statistics = made.net.buffers.nbytes
+    assert sent["keep"] == (up - statistics, down - statistics)
+    assert sent["reset"] == (up, down - statistics)
 
 
 def test_one_and_two_ranks_give_the_same_weights():

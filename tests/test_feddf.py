@@ -92,6 +92,18 @@ def test_distilling_lowers_the_divergence_on_the_images_and_leaves_no_gradients(
     assert all(parameter.grad is None for parameter in trainer.net.parameters)
 
 
+def test_distilling_leaves_fixed_weights_alone():
+    net = experiment("dataset=digits", "model.width=16", "pan=w_asym").network()
+    trainer = trainer_of(net)
+    start = {name: net.get_parameter(name).detach().clone() for name in net.fixed}
+    images = random_images(40, shape=(1, 8, 8)).x
+    distil(trainer, images, torch.randn(40, 10), torch.arange(40).view(5, 8), lr=0.01, clip=5.0)
+    for name, fixed in net.fixed.items():
+        moved = (net.get_parameter(name).detach() - start[name]).abs()
+        assert moved[fixed].max() == 0
+        assert moved[~fixed].max() > 0
+
+
 def test_the_loss_is_the_divergence_of_softened_predictions():
     logits, targets = torch.randn(5, 3), torch.randn(5, 3)
     p, q = (F.softmax(each / 2, 1) for each in (targets, logits))
@@ -156,6 +168,10 @@ def test_another_dataset_gives_the_images(monkeypatch):
         ("algorithm.data=digits", "algorithm.data must be another dataset than the clients' .*, got digits"),
         ("algorithm.data=cifar", "algorithm.data must be mnist, .*, got cifar; did you mean cifar10?"),
         ("algorithm.steps=-1", "algorithm.steps must be at least 0, got -1"),
+        (
+            "fl_scene.reserve=0.1 model=resnet20 model.norm=bn algorithm.B=1",
+            "algorithm.B must be at least 2 for a network with BatchNorm, got 1",
+        ),
         ("algorithm.temperature=0", "algorithm.temperature must be above 0, got 0.0"),
     ],
 )

@@ -18,7 +18,7 @@ from fedpan_exp.models.mlp import MLP
 from fedpan_exp.models.vgg import VGG
 from fedpan_exp.studies.shared.setup import make_task, set_up
 from fedpan_exp.system.atomic_io import read_json, read_lines
-from fedpan_exp.system.errors import ConfigError
+from fedpan_exp.system.errors import ConfigError, Diverged
 from fedpan_exp.system.rng import rng
 from fedpan_exp.training import FlatNet, FlatParameters, Training, classification_loss
 
@@ -183,6 +183,19 @@ def test_the_head_is_trained_for_three_times_as_many_epochs():
     assert steps == [6, 6, 18, 6, 6, 18]
 
 
+def test_the_head_takes_three_times_as_many_steps_if_their_number_is_given():
+    task = make_small_task(FedMA(), passes=1)
+    task.scene.steps = 5
+    assert [round_.update.stats.fits[0].steps for round_ in federate(task)] == [5, 5, 15]
+
+
+def test_weights_that_overflow_count_as_diverged():
+    task = make_small_task(FedMA())
+    task.scene.steps, task.trainer.settings.lr = 1, 1e30
+    with pytest.raises(Diverged, match="in round 1 at client 3: the local weights overflow; try"):
+        next(federate(task))
+
+
 @pytest.mark.parametrize("init", ["own", "common"])
 def test_clients_start_from_own_weights_once(init):
     *_, last = small_run(FedMA(init=init), passes=1)
@@ -280,6 +293,17 @@ def test_matched_averaging_of_shuffled_clients_is_fedavg():
         ("model.spare=-1", "model.spare must be at least 0, got -1"),
         ("algorithm=fedavg pan=mul model.spare=2", "model.spare must be 0 with PANs or norm layers"),
         ("algorithm=matched pan=add", "pan must be off for algorithm=matched"),
+        ("algorithm=matched model.head=etf", "model.head must be trained with algorithm=matched, which moves the"),
+        (
+            "fl_scene.averaging=by_samples",
+            "fl_scene.averaging must be uniform with algorithm=fedma, whose matched neurons",
+        ),
+        ("model.head=frozen", "model.head must be trained with algorithm=fedma"),
+        (
+            "algorithm=matched training.decay_to=random training.weight_decay=0.1",
+            "training.decay_to must be zero with algorithm=matched, which moves neurons away from their decay points",
+        ),
+        ("training.decay_to=random training.weight_decay=0.1", "training.decay_to must be zero with algorithm=fedma"),
     ],
 )
 def test_what_cannot_be_matched_is_rejected(overrides, message):

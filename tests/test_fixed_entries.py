@@ -150,6 +150,14 @@ def test_decay_to_a_random_point_is_a_pull_toward_it():
     assert not torch.equal(point, start)
 
 
+def test_only_weights_within_a_group_are_fixed():
+    net = experiment(*TINY, "pan=w_asym", "pan.n_fix=3", "model.groups=4").network()
+    fixed = net.fixed["body.fc2.weight"]
+    assert fixed.sum(1).eq(3).all()
+    assert net.body.fc2.mask[fixed].all()
+    assert net.body.fc2.weight[net.body.fc2.mask == 0].eq(0).all()
+
+
 def test_centralized_training_spares_fixed_entries():
     settings = experiment(*TINY, *FIXED["w_asym"], "training.weight_decay=0.1", "training.momentum=0")
     module = Classifier(settings.network(), settings.training)
@@ -175,6 +183,18 @@ def test_centralized_training_spares_fixed_entries():
         (("model.head=etf", "model.width=9"), "model.head must be trained or frozen for 10 classes and 9 features"),
         (("training.decay_to=random",), "training.weight_decay must be above 0 with training.decay_to=random, got 0"),
         (("pan=add", "training.neuron_rates=compensated"), "training.neuron_rates must be plain with pan=add"),
+        (
+            ("pan=mul", "training.neuron_rates=compensated", "pan.per_client=own"),
+            "training.neuron_rates must be plain where clients have encodings of their own",
+        ),
+        (
+            ("pan=mul", "pan.A=1", "training.neuron_rates=compensated"),
+            "training.neuron_rates must be plain where a neuron has the factor",
+        ),
+        (
+            ("pan=w_asym", "pan.n_fix=7", "model.groups=2"),
+            "pan.n_fix must be at most 6, the incoming weights of a neuron of fc2",
+        ),
         (("algorithm=fedpfn", "algorithm.rho=1"), "algorithm.rho must be in"),
     ],
 )  # fmt: skip

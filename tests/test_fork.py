@@ -4,12 +4,15 @@ import base64
 import gzip
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 import fedpan_exp as fp
+from fedpan_exp.federation import Round
 from fedpan_exp.report.charts import AXES, chart_data
 from fedpan_exp.system.errors import UserError
 
@@ -77,6 +80,36 @@ def test_another_number_of_clients_starts_from_the_weights_alone(parent):
     """Scaffold's server moves by the fraction of all clients that took part."""
     assert next(fp.federate(*settings(parent))).server.clients == 6
     assert next(fp.federate(*settings(parent, "fl_scene.K=9"))).server.clients == 9
+
+
+def forked_once(runs: Path, algorithm: str, *own: str) -> tuple[torch.Tensor, Round]:
+    """The weights of a run after two rounds, and the next round of its fork with other settings."""
+    common = (*TINY, f"algorithm={algorithm}", f"runs={runs}")
+    folder = fp.run(*common, "fl_scene.H=2", "checkpoint.keep=[2]").folder
+    weights = load_file(folder / "kept" / "0000002.safetensors")["weights"]
+    return weights, next(fp.federate(*common, f"fork={folder.name}@2", *own))
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "yogi"])
+def test_moments_of_another_optimizer_are_not_taken_over(tmp_path, optimizer):
+    _, first = forked_once(tmp_path, "fedopt", f"algorithm.server_optimizer={optimizer}")
+    assert first.server.state.keys() == {"exp_avg", "exp_avg_sq"} | ({"step"} if optimizer == "adam" else set())
+
+
+def test_the_drift_of_feddyn_is_not_taken_over_with_another_alpha(tmp_path):
+    """It is in units of 1 / alpha."""
+    weights, first = forked_once(tmp_path, "feddyn", "algorithm.alpha=0.1")
+    assert first.server.state["drift"].equal((first.update.weights - weights) * 0.5)
+    _, first = forked_once(tmp_path, "feddyn")
+    assert not first.server.state["drift"].equal((first.update.weights - weights) * 0.5)
+
+
+def test_fedma_uses_the_weights_of_a_fork_and_begins_with_a_pass(parent):
+    fedma = settings(parent, "algorithm=fedma", "fl_scene.H=8")
+    with pytest.raises(UserError, match=r"^algorithm\.init must be common with a fork of another"):
+        fp.experiment(*fedma)
+    with pytest.raises(UserError, match=r"^fork must be RUN@ a multiple of 4 for algorithm=fedma, .*@2$"):
+        fp.experiment(*fedma, "algorithm.init=common")
 
 
 def test_what_cannot_be_forked_is_refused_in_one_line(parent, tmp_path):

@@ -159,6 +159,7 @@ def test_more_samples_than_images_are_rejected(command):
         ("study.mu=[0,2]", "study.mu must be in [0, 1], got 2.0"),
         ("study.by=weight", "study.by must be activations, weights or pfnm, got weight; did you mean weights?"),
         ("study.parts=1", "study.parts must be at least 2, got 1"),
+        ("study.by=pfnm study.transport=entropic pan=off", "study.transport must be hard"),
         ("study.by=pfnm", "pan must be off for study.by=pfnm, which moves neurons to other positions, got mul with A="),
         (
             "study.by=pfnm dataset=cifar10 model=vgg9 pan=off",

@@ -130,6 +130,15 @@ def test_fednova_sends_two_numbers_more_than_fedavg():
     assert fednova.update.stats.down_bytes == fedavg.update.stats.down_bytes
 
 
+def test_fednova_keeps_step_sizes_in_32_bits_at_least():
+    """In the 8 bits of bf16-true the step size of the formula would be wrong by a percent."""
+    net = FlatNet(MLP(4, 2, 1, 2, Pan()).bfloat16())
+    client = ClientContext(ServerState(net.weights, net.buffers, clients=1), {}, samples=1, accumulated_lr=1.1523)
+    sent = FedNova().finish_client(net, client)["accumulated_lr"]
+    assert sent.dtype == torch.float32
+    assert sent[1] / sent[0] ** 2 == pytest.approx(1.0, rel=1e-6)
+
+
 def test_fednova_averages_batch_norm_statistics_by_weight_over_step_size():
     """A mean with the weights 1 / steps, not an extrapolation as for the weights."""
     (fednova,) = small_run(FedNova(), rounds=1, norm="bn", momentum=0.0)

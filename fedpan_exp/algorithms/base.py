@@ -33,7 +33,7 @@ class ClientContext:
     label_counts: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))  # its samples per class
     round_idx: int = 0  # from 1
     accumulated_lr: float = 0.0  # sum of the effective step sizes: steps x lr for plain SGD, larger with momentum
-    # What it received and sends, where that is less than the whole payload and update.
+    # What it received and sends, without BatchNorm statistics, where that is less than the whole payload and update.
     down_bytes: int | None = None
     up_bytes: int | None = None
     scratch: dict[str, Any] = field(default_factory=dict)  # what the hooks share during this round
@@ -58,6 +58,7 @@ class FedAvg:
 
     name: str = "fedavg"  # the chosen option
     needs_models: ClassVar[bool] = False  # whether fuse() reads the local models, in update.models
+    state_settings: ClassVar[tuple[str, ...]] = ()  # on which the meaning of server.state and client.state depends
 
     def check(self, experiment: Any) -> None:
         """Raise ConfigError if the algorithm cannot work with the other settings of a config.Experiment."""
@@ -82,7 +83,7 @@ class FedAvg:
         return round_idx
 
     def epochs(self, server: ServerState, E: float) -> float:
-        """The local epochs of a round."""
+        """The local epochs of a round. With fl_scene.steps, the steps change by the same factor."""
         return E
 
     def init_server(self, server: ServerState, net: FlatNet) -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fedpan_exp.algorithms.base import ClientContext, FedAvg, ServerState
 from fedpan_exp.algorithms.update import CohortUpdate
-from fedpan_exp.models import group_of, weight_groups
+from fedpan_exp.models import count_weights, group_of, weight_groups
 from fedpan_exp.system.errors import require, require_choice
 from fedpan_exp.training import FlatNet, classification_loss
 
@@ -37,8 +37,11 @@ class Fed2(FedAvg):
             view.copy_(present[group])
         client.scratch["owned"] = owned.to(net.weights.device)
         client.scratch["absent"] = ~present[class_groups].to(net.weights.device)
-        # A client carries the shared layers and its own groups.
-        client.down_bytes = client.up_bytes = int(owned.sum()) * net.weights.itemsize + net.buffers.nbytes
+        # A client carries the shared layers and its own groups; to train all logits, it needs the others too.
+        client.up_bytes = int(owned.sum()) * net.weights.itemsize
+        client.down_bytes = (
+            client.up_bytes if self.absent == "masked" else count_weights(net.net) * net.weights.itemsize
+        )
 
     def loss(self, net: FlatNet, x: Tensor, y: Tensor, client: ClientContext) -> Tensor:
         """Cross entropy over the classes of the client's own groups: it has no samples of the others."""

@@ -18,7 +18,10 @@ from fedpan_exp.training import FlatParameters, distil
 
 @dataclass
 class FedDF(FedAvg):
-    """Train the mean of the local models to give their mean logits on unlabelled images of the server."""
+    """Train the mean of the local models to give their mean logits on unlabelled images of the server.
+
+    Every local model counts the same in the mean logits; fl_scene.averaging weights the mean that is trained.
+    """
 
     steps: int = 500
     lr: float = 1e-3
@@ -36,6 +39,8 @@ class FedDF(FedAvg):
         require(self.temperature > 0, "algorithm.temperature", "above 0", self.temperature)
 
     def check(self, experiment: Any) -> None:
+        if experiment.meta_network().has_batch_norm:
+            require(self.B >= 2, "algorithm.B", "at least 2 for a network with BatchNorm", self.B)
         if self.data is None:
             rule = "above 0 with algorithm=feddf, for images on the server (or set algorithm.data=cifar100)"
             require(experiment.fl_scene.reserve > 0, "fl_scene.reserve", rule, experiment.fl_scene.reserve)

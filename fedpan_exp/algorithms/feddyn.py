@@ -1,6 +1,7 @@
 """FedDyn: Federated Learning Based on Dynamic Regularization (Acar et al., ICLR 2021)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -17,6 +18,7 @@ class FedDyn(FedAvg):
 
     alpha: float = 0.01
     evaluate: str = "server"
+    state_settings: ClassVar[tuple[str, ...]] = ("alpha",)  # the unit of the drift
 
     def __post_init__(self) -> None:
         require(self.alpha > 0, "algorithm.alpha", "above 0", self.alpha)

@@ -69,14 +69,26 @@ class FedMA(FedAvg):
         norm = f" with model.norm={model.norm}" if hasattr(model, "norm") else ""
         require(layers > 1, "model", rule, model.name + norm)
         require_interchangeable_neurons(experiment)
-        require(model.head == "trained", "model.head", "trained with algorithm=fedma", model.head)
+        rule = "uniform with algorithm=fedma, whose matched neurons count once per client"
+        require(experiment.fl_scene.averaging == "uniform", "fl_scene.averaging", rule, experiment.fl_scene.averaging)
         if H % layers:
             raise ConfigError(
                 f"fl_scene.H must be a multiple of {layers} for algorithm=fedma, one round per layer, got {H}: "
                 f"pass {H // layers + 1} is left unfinished after {H % layers} of {layers} layers"
             )
+        self._check_fork(experiment, layers)
         rule = "at most 1 for a network without spare neurons to grow into (model.spare)"
         require(self.gamma <= 1 or any(spec.spare.values()), "algorithm.gamma", rule, self.gamma)
+
+    def _check_fork(self, experiment: Any, layers: int) -> None:
+        fork = experiment.forked()
+        if not fork:
+            return
+        uses_weights = self.init == "common" or fork.has_state_of(self)
+        rule = "common with a fork of another algorithm: own starts from random weights, not from the fork's"
+        require(uses_weights, "algorithm.init", rule, self.init)
+        rule = f"RUN@ a multiple of {layers} for algorithm=fedma, whose passes over the layers begin there"
+        require(fork.round_idx % layers == 0, "fork", rule, experiment.fork)
 
     def cohort_round(self, round_idx: int, net: FlatNet) -> int:
         return 1 + (round_idx - 1) // len(layers_of(net))

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from fedpan_exp.algorithms.base import ClientContext, FedAvg, ServerState
@@ -21,8 +22,11 @@ class FedNova(FedAvg):
     """
 
     def finish_client(self, net: FlatNet, client: ClientContext) -> dict[str, Tensor]:
-        T = client.accumulated_lr
-        return {"accumulated_lr": net.weights.new_tensor([T, T**2])}
+        T, dtype = (
+            client.accumulated_lr,
+            torch.promote_types(net.weights.dtype, torch.float32),
+        )  # not 8 bits of bf16-true
+        return {"accumulated_lr": net.weights.new_tensor([T, T**2], dtype=dtype)}
 
     def aggregation_weight(self, client: ClientContext, weight: float) -> float:
         return _rounded(weight / client.accumulated_lr)

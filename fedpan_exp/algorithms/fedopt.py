@@ -1,7 +1,7 @@
 """FedOpt: Adaptive Federated Optimization (Reddi et al., ICLR 2021); with SGD and momentum it is FedAvgM."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -20,6 +20,7 @@ class FedOpt(FedAvg):
     momentum: float = 0.9  # beta_1 of Adam and Yogi
     beta2: float = 0.99
     tau: float = 1e-3  # adaptivity: added to the root of the second moment
+    state_settings: ClassVar[tuple[str, ...]] = ("server_optimizer",)
 
     def __post_init__(self) -> None:
         require_choice("algorithm.server_optimizer", self.server_optimizer, ("sgd", "adam", "yogi"))

@@ -33,6 +33,11 @@ class Matched(FedAvg):
 
 
 def require_interchangeable_neurons(experiment: Any) -> None:
-    """PANs give neurons a position: a permuted network would be another function."""
-    rule = f"off for algorithm={experiment.algorithm.name}, which moves neurons to other positions"
+    """Whatever is fixed per position makes a permuted network another one, or trains it in another way."""
+    name, training = experiment.algorithm.name, experiment.training
+    rule = f"off for algorithm={name}, which moves neurons to other positions"
     require(experiment.pans_off, "pan", rule, f"{experiment.pan.mode} with A={experiment.pan.A:g}")
+    rule = f"trained with algorithm={name}, which moves the neurons that the head reads"
+    require(experiment.model.head == "trained", "model.head", rule, experiment.model.head)
+    rule = f"zero with algorithm={name}, which moves neurons away from their decay points"
+    require(training.decay_to == "zero", "training.decay_to", rule, training.decay_to)

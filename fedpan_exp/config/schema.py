@@ -20,6 +20,7 @@ from fedpan_exp.models import (
     check_head,
     check_network,
     check_pan,
+    check_rates,
     compensate_rates,
     encodings,
     fix_head,
@@ -86,6 +87,9 @@ class Experiment:
         require(use_weights_only or self.pan.per_client == "shared", "probes", rule, self.probes)
         fits = self.training.neuron_rates == "plain" or self.pan.mode == "mul"
         require(fits, "training.neuron_rates", f"plain with pan={self.pan.mode}", self.training.neuron_rates)
+        has_shared_rates = self.training.neuron_rates == "plain" or self.pan.per_client == "shared"
+        rule = "plain where clients have encodings of their own (pan.per_client), which need other rates"
+        require(has_shared_rates, "training.neuron_rates", rule, self.training.neuron_rates)
         check_ranks(self.ranks)
         if fork := self.forked():
             model = {name: value for name, value in vars(self.model).items() if name not in ("lr", "authors_lr")}
@@ -118,6 +122,8 @@ class Experiment:
         net.init = self.model.init
         check_head(net, self.model.head)
         check_pan(net, pan)
+        if self.training.neuron_rates == "compensated":
+            check_rates(net)
         return net
 
     def meta_network(self) -> Network:

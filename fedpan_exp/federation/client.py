@@ -50,7 +50,8 @@ def train_client(
 
         algorithm.init_client(net, client)
         E = algorithm.epochs(server, scene.E)
-        batches = task.clients.batches(k, round_idx, E, scene.B, skip_single=trainer.has_batch_norm, steps=scene.steps)
+        steps = round(scene.steps * E / scene.E) if scene.steps else None
+        batches = task.clients.batches(k, round_idx, E, scene.B, skip_single=trainer.has_batch_norm, steps=steps)
         fit = trainer.fit(
             interruptible(batches),
             round_idx,
@@ -60,6 +61,8 @@ def train_client(
         )
         if not math.isfinite(fit.loss):
             raise Diverged(task.divergence_message(f"in round {round_idx} at client {k}: the local loss is {fit.loss}"))
+        if not math.isfinite(net.weights.norm().item()):  # neurons of such weights cannot be matched
+            raise Diverged(task.divergence_message(f"in round {round_idx} at client {k}: the local weights overflow"))
         client.accumulated_lr = fit.accumulated_lr
         extras = algorithm.finish_client(net, client)
 
@@ -73,17 +76,17 @@ def train_client(
 
 
 def communicated_bytes(task: FederatedTask, client: ClientContext, update: ClientUpdate) -> tuple[int, int]:
-    """Bytes up and down, unless the algorithm has counted them itself.
+    """Bytes up and down; of weights, what the algorithm has counted itself if it has.
 
     BatchNorm statistics are sent down only if clients start from them, and up only if they are averaged.
     """
     statistics, up, down = update.buffers.nbytes, client.up_bytes, client.down_bytes
     if up is None:
-        up = update.bytes - (statistics if task.scene.bn_statistics == "keep" else 0)
+        up = update.bytes - statistics
     if down is None:
-        payload = sum(vector.nbytes for vector in task.algorithm.payload(client.server))
-        down = payload - (statistics if task.scene.bn_statistics != "average" else 0)
-    return up, down
+        down = sum(vector.nbytes for vector in task.algorithm.payload(client.server)) - statistics
+    kind = task.scene.bn_statistics
+    return up + (0 if kind == "keep" else statistics), down + (statistics if kind == "average" else 0)
 
 
 def evaluate_personal(task: FederatedTask, client: ClientContext, images: ImageTensors) -> EvalResult:

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from safetensors.torch import load_file
 
-from fedpan_exp.algorithms import ServerState
+from fedpan_exp.algorithms import FedAvg, ServerState
 from fedpan_exp.federation.checkpoint import KEPT, Checkpoint, Checkpoints, CheckpointSettings
 from fedpan_exp.federation.client_states import ClientStates
 from fedpan_exp.federation.task import FederatedTask
@@ -67,7 +67,8 @@ class Fork:
     def start(self, task: FederatedTask, states: ClientStates) -> Checkpoint:
         """The state after the round of the fork.
 
-        What an algorithm keeps is taken over by the same algorithm with the same number of clients only.
+        What an algorithm keeps is taken over by the same algorithm with the same number of clients only, and with the
+        same values of the settings that it depends on.
         """
         device = task.trainer.fabric.device
         try:
@@ -75,7 +76,7 @@ class Fork:
         except (OSError, ValueError, KeyError) as error:
             raise self._not_intact(first_line(error)) from None
         has_same_clients = checkpoint.server.clients == len(task.clients)
-        if has_same_clients and self._settings["algorithm"]["name"] == task.algorithm.name:
+        if has_same_clients and self.has_state_of(task.algorithm):
             with states.transaction():
                 for k, file in checkpoint.clients.items():
                     states[k] = load_file(self.folder / KEPT / "clients" / file)
@@ -84,6 +85,11 @@ class Fork:
             checkpoint.server = ServerState(weights, buffers, clients=len(task.clients))
             task.algorithm.init_server(checkpoint.server, task.trainer.net)
         return checkpoint
+
+    def has_state_of(self, algorithm: FedAvg) -> bool:
+        """Whether the parent has trained with this algorithm, and what it kept means the same."""
+        parents = self._settings["algorithm"]
+        return all(parents.get(name) == getattr(algorithm, name) for name in ("name", *algorithm.state_settings))
 
     def records(self, size: int) -> bytes:
         """The lines of metrics.jsonl until the fork."""

@@ -7,7 +7,7 @@ from fedpan_exp.models.encodings import ENCODINGS
 from fedpan_exp.models.heads import check_head, fix_head
 from fedpan_exp.models.mlp import MLPSettings
 from fedpan_exp.models.network import INITIALISATIONS, ModelSettings, Network, authors_init, check_network
-from fedpan_exp.models.pan_parameters import check_pan, compensate_rates, per_neuron, set_pan_parameters
+from fedpan_exp.models.pan_parameters import check_pan, check_rates, compensate_rates, per_neuron, set_pan_parameters
 from fedpan_exp.models.position import Pan, PositionEncoding, encodings, inactive_layers
 from fedpan_exp.models.resnet import ResNetSettings
 from fedpan_exp.models.spare import initialise
@@ -31,6 +31,7 @@ __all__ = [
     "check_layers",
     "check_network",
     "check_pan",
+    "check_rates",
     "compensate_rates",
     "count_weights",
     "encodings",

@@ -16,7 +16,7 @@ def distil(
     clip: float,
     temperature: float = 1.0,
 ) -> None:
-    """Take one step of Adam per batch; its learning rate falls to 0 by a cosine.
+    """Take one step of Adam per batch; its learning rate falls to 0 by a cosine. What the network fixes stays.
 
     `targets` are the teacher's logits, `batches` indices of images [steps, batch size].
     """
@@ -30,6 +30,7 @@ def distil(
         loss = distillation_loss(net(x), targets[batch.to(targets.device)], temperature)
         fabric.backward(loss)
         trainer.scaling.unscale(optimizer)
+        net.clear_frozen_gradients()
         nn.utils.clip_grad_norm_(net.parameters, clip)
         trainer.scaling.step(optimizer)
         optimizer.zero_grad()

@@ -60,6 +60,7 @@ class Fusion(CentralizedStudy):
     def check(self, experiment: Experiment) -> None:
         super().check(experiment)
         if self.by == "pfnm":
+            require(self.transport == "hard", "study.transport", "hard for study.by=pfnm", self.transport)
             is_mlp = can_fuse(experiment.meta_network().permutation_spec)
             require(is_mlp, "model", "mlp with a hidden layer for study.by=pfnm", experiment.model.name)
             rule = "off for study.by=pfnm, which moves neurons to other positions"
