@@ -39,9 +39,8 @@ class Fed2(FedAvg):
         client.scratch["absent"] = ~present[class_groups].to(net.weights.device)
         # A client carries the shared layers and its own groups; to train all logits, it needs the others too.
         client.up_bytes = int(owned.sum()) * net.weights.itemsize
-        client.down_bytes = (
-            client.up_bytes if self.absent == "masked" else count_weights(net.net) * net.weights.itemsize
-        )
+        received = int(owned.sum()) if self.absent == "masked" else count_weights(net.net)
+        client.down_bytes = received * net.weights.itemsize
 
     def loss(self, net: FlatNet, x: Tensor, y: Tensor, client: ClientContext) -> Tensor:
         """Cross entropy over the classes of the client's own groups: it has no samples of the others."""

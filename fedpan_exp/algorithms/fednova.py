@@ -22,10 +22,8 @@ class FedNova(FedAvg):
     """
 
     def finish_client(self, net: FlatNet, client: ClientContext) -> dict[str, Tensor]:
-        T, dtype = (
-            client.accumulated_lr,
-            torch.promote_types(net.weights.dtype, torch.float32),
-        )  # not 8 bits of bf16-true
+        T = client.accumulated_lr
+        dtype = torch.promote_types(net.weights.dtype, torch.float32)  # bf16-true would leave 8 bits
         return {"accumulated_lr": net.weights.new_tensor([T, T**2], dtype=dtype)}
 
     def aggregation_weight(self, client: ClientContext, weight: float) -> float:

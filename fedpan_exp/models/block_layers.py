@@ -118,7 +118,8 @@ def weight_groups(net: nn.Module, spec: PermutationSpec, groups: int) -> list[Te
         is_divided = layer in blocks or spec.axes[name][0] in divided
         rows = group_of(len(parameter), groups) if is_divided else torch.full((len(parameter),), groups)
         if layer in blocks and part == "weight":
-            inside = diagonal_blocks(*parameter.shape[:2], blocks[layer].blocks) > 0
+            outputs, inputs = parameter.shape[:2]
+            inside = diagonal_blocks(outputs, inputs, blocks[layer].blocks) > 0
             rows = torch.where(inside, rows[:, None], groups + 1)
         found.append(rows.view(*rows.shape, *[1] * (parameter.dim() - rows.dim())))
     return found
