@@ -81,7 +81,7 @@ def gain_findings(bests: Mapping[str, list[BestPan]]) -> Findings:
     fair = pd.concat([best.fair_gains for parts in bests.values() for best in parts] or [pd.Series(dtype=float)])
     return {
         "gain": mean_std(everything, sign=True),
-        "gains": ", ".join(each) or "–",
+        "gains": ", ".join(each),
         "fair gain": mean_std(fair.groupby(level=0).mean(), sign=True),
     }
 
