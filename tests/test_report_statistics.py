@@ -93,6 +93,15 @@ def test_intervals_of_few_pairs():
     assert interval([0.1] * 6)[2] == 0.95
 
 
+def test_pairs_count_a_run_that_diverged_before_its_first_test_as_left_out(tmp_path):
+    for pan, seed in product((("off", 0.0), ("mul", 0.1)), range(3)):
+        make_run(tmp_path, pan=pan, seed=seed)
+    (make_run(tmp_path, "diverged", pan=("mul", 0.1), seed=3) / "summary.json").unlink()
+    (row,) = paired_table(load(tmp_path)).to_dict("records")
+    assert row["on (%)"].remark == "1 left out"
+    assert row["pairs"] == 3
+
+
 def test_a_tie_is_half_a_win(tmp_path):
     for seed, (off, on) in enumerate(((0.5, 0.75), (0.75, 0.5), (0.5, 0.5), (0.5, 1.0))):
         for pan, accuracy in ((("off", 0.0), off), (("mul", 0.1), on)):

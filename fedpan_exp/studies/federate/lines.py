@@ -73,14 +73,12 @@ def off_on(runs: pd.DataFrame, settings: Sequence[str]) -> FigureResult:
 
 
 def gain_findings(bests: Mapping[str, list[BestPan]]) -> Findings:
-    """`gain` over all pairs, `gains` per value of the setting, and `fair gain`: corrected for choosing the best PAN, a
-    mean per seed, because runs of one seed are not independent."""
+    """`gains` per value of the setting, and `fair gain`: corrected for choosing the best PAN, a mean per seed, because
+    runs of one seed are not independent."""
     pooled = {value: pd.concat([best.gains for best in parts]) for value, parts in bests.items()}
     each = [f"{value}: {100 * part.mean():+.2f}" for value, part in pooled.items() if len(part)]
-    everything = [difference for part in pooled.values() for difference in part]
     fair = pd.concat([best.fair_gains for parts in bests.values() for best in parts] or [pd.Series(dtype=float)])
     return {
-        "gain": mean_std(everything, sign=True),
         "gains": ", ".join(each),
         "fair gain": mean_std(fair.groupby(level=0).mean(), sign=True),
     }
