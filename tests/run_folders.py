@@ -176,6 +176,8 @@ def summary_of(settings: dict[str, Any], lines: list[dict[str, Any]], generator:
             summary[f"summary/{study}/{layer}"] = 0.9 - 0.4 * on + 0.1 * generator.random()
     if study == "shuffle_error":
         summary |= {"summary/power_add": 1.02, "summary/power_mul": 1.41}
+    if study == "fusion":
+        summary["summary/ot_middle"] = 0.85 + 0.01 * generator.random() + GAINS.get(settings["pan"]["mode"], 0.0)
     if study == "shuffle_test":
         summary["summary/test_acc"] = lines[0]["test_acc"]
     if study == "kept_ratio":

@@ -23,7 +23,7 @@ from fedpan_exp.report import __main__ as command
 from fedpan_exp.report import frame, load, tables
 from fedpan_exp.report.build import Report
 from fedpan_exp.report.claims import Claim
-from fedpan_exp.report.collect import draw_run, paper_figures
+from fedpan_exp.report.collect import draw_run, figure_of, paper_figures
 from fedpan_exp.report.statistics import MeanStd
 from fedpan_exp.report.sweeps import Sweep, read_sweeps
 from fedpan_exp.system.errors import UserError
@@ -382,3 +382,56 @@ def test_tables_in_three_formats():
     ]
     assert r"R\_kept \& $<$i$>$ & 1.23 $\pm$ 0.50 \\" in tables.latex(table)
     assert tables.csv(table) == "a|b,x (%),x (%) deviation,x (%) n\nR_kept & <i>,1.23456,0.5,3\n50%,,,0\n"
+
+
+OFF, MUL = ("off", 0.0), ("mul", 0.1)
+
+
+def drawn_in(runs: Path, sweep: str, settings: list[dict], swept: list[str] | None = None, **options):
+    make_listing(runs, sweep, [make_run(runs, **each, **options) for each in settings], swept)
+    drawn = sweep_in(runs)
+    return figure_of(drawn).draw(drawn)
+
+
+def test_every_kind_of_pan_is_drawn_against_its_amplitude(tmp_path):
+    settings = [{"pan": pan} for pan in (OFF, ("frozen_bias", 0.1), ("frozen_bias", 0.2), ("after", 0.1))]
+    result = drawn_in(tmp_path, "mine", settings, ["pan", "pan.A"])
+    assert set(result.table["PAN"]) == {"off", "frozen_bias", "after"}
+    assert "best frozen_bias A" in result.findings
+
+
+def test_findings_of_several_datasets_name_them(tmp_path):
+    settings = [{"dataset": dataset, "pan": pan} for dataset in ("cifar10", "cifar100") for pan in (OFF, MUL)]
+    found = drawn_in(tmp_path, "T", settings).findings["spread mul T"]
+    assert found == "cifar10: 0.00 points; cifar100: 0.00 points"
+
+
+def test_the_scene_of_the_paper_goes_before_one_with_another_number_of_epochs(tmp_path):
+    scene = {"fl_scene__K": 16, "fl_scene__R": 1.0, "fl_scene__alpha": 0.5, "dataset": "cifar10", "pan": OFF}
+    result = drawn_in(tmp_path, "compare_other", [scene | {"fl_scene__E": E} for E in (20.0, 2.0)])
+    cells = result.table.set_index("(K, R, alpha, E)")["PANs off (%)"]
+    assert result.findings["(16, 1, 0.5, 20) off"] == cells["(16, 1, 0.5, 20)"]
+
+
+def test_divergence_is_drawn_where_some_runs_are_not_complete(tmp_path):
+    folders = [
+        make_run(tmp_path, status, study="divergence", pan=pan, fl_scene__alpha=alpha)
+        for pan in (OFF, MUL)
+        for alpha, status in ((1.0, "done"), (0.1, "interrupted"))
+    ]
+    make_listing(tmp_path, "wdiv", folders)
+    drawn = sweep_in(tmp_path)
+    result = figure_of(drawn).draw(drawn)
+    assert result.figure.axes[1].patches
+    assert not result.figure.axes[0].patches  # alpha=0.1
+
+
+def test_shuffles_are_drawn_from_an_archive_without_their_permutation(tmp_path):
+    folder = make_run(tmp_path, study="kept_ratio")
+    make_listing(tmp_path, "sf_prob", [folder])
+    drawn = sweep_in(tmp_path)
+    with_permutation = figure_of(drawn).draw(drawn)
+    (folder / "order.json").unlink()
+    without = figure_of(drawn).draw(drawn)
+    assert [len(result.figure.axes) for result in (with_permutation, without)] == [3, 2]
+    assert without.findings

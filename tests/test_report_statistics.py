@@ -93,6 +93,15 @@ def test_intervals_of_few_pairs():
     assert interval([0.1] * 6)[2] == 0.95
 
 
+def test_pairs_count_a_run_that_diverged_before_its_first_test_as_left_out(tmp_path):
+    for pan, seed in product((("off", 0.0), ("mul", 0.1)), range(3)):
+        make_run(tmp_path, pan=pan, seed=seed)
+    (make_run(tmp_path, "diverged", pan=("mul", 0.1), seed=3) / "summary.json").unlink()
+    (row,) = paired_table(load(tmp_path)).to_dict("records")
+    assert row["on (%)"].remark == "1 left out"
+    assert row["pairs"] == 3
+
+
 def test_a_tie_is_half_a_win(tmp_path):
     for seed, (off, on) in enumerate(((0.5, 0.75), (0.75, 0.5), (0.5, 0.5), (0.5, 1.0))):
         for pan, accuracy in ((("off", 0.0), off), (("mul", 0.1), on)):
@@ -206,3 +215,30 @@ def test_the_table_of_runs_has_settings_and_numbers(tmp_path):
     assert set(runs["fl_scene.alpha"]) == {0.1}
     (tmp_path / "empty").mkdir()
     assert load(tmp_path / "empty").empty
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs", "ours"),
+    [
+        ("fl_scene.E", 5, 5.0),  # was a whole number in earlier versions
+        ("pan.per_client", None, "shared"),  # which had no such setting
+        ("fl_scene.shards", 2, 3),  # is not used by this partition
+        ("fork", "/mnt/a/runs/parent@3", "runs/parent@3"),
+        ("plugins", ["/mnt/a/mine.py@1234"], ["mine.py@1234"]),
+    ],
+)
+def test_runs_that_are_the_same_but_for_what_has_no_effect_are_paired(name, theirs, ours, tmp_path):
+    """As it is for their ids."""
+    written = {"off": theirs, "mul": ours}
+    for pan, seed in product((("off", 0.0), ("mul", 0.1)), (0, 1)):
+        folder = make_run(tmp_path, pan=pan, seed=seed)
+        settings = yaml.safe_load((folder / "config.yaml").read_text())
+        *group, key = name.split(".")
+        section = settings[group[0]] if group else settings
+        section[key] = theirs if seed else written[pan[0]]
+        if section[key] is None:
+            del section[key]
+        (folder / "config.yaml").write_text(yaml.safe_dump(settings))
+    runs = load(tmp_path)
+    assert pair_gains(runs).notna().sum() == 2
+    assert seed_stats(runs[runs["pans"] == "on"]).mean > 0  # not missing, as that of mixed settings

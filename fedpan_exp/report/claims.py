@@ -43,7 +43,7 @@ class Claim:
         if isinstance(ours, MeanStd) and not isnan(ours.mean) and not isinstance(self.expected, str):
             excess = min(ours.mean - expected[0], 0) + max(ours.mean - expected[-1], 0)
             difference = "within" if len(expected) > 1 and not excess else f"{excess:+.2f}"
-        return self.claim, " to ".join(map(show, expected)), "not measured" if ours is None else str(ours), difference
+        return self.claim, " to ".join(map(show, expected)), str(ours or "not measured"), difference
 
 
 @dataclass(frozen=True)

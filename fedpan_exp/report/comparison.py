@@ -17,9 +17,9 @@ COSTS = ("rounds", "MB sent", "seconds")
 def paired_table(runs: pd.DataFrame) -> pd.DataFrame:
     """One row per setting and PAN, then one per PAN over all settings; the columns PAIRED and FACETS."""
     with_value = runs[column(runs, VALUE).notna()]
-    names, gains = distinguishing_keys(with_value, "seed", "pan"), pair_gains(with_value)
+    names, gains = distinguishing_keys(with_value, "seed", "pan"), pair_gains(runs)
     rows = []
-    for _, group in with_value.groupby(key(with_value, "pan", "seed"), sort=False):
+    for _, group in runs.groupby(key(runs, "pan", "seed"), sort=False):  # counts runs that diverged before a test, too
         first, off = group.iloc[0], {"off (%)": seed_stats(group[group["pans"] == "off"])}
         for pan, same_pan in group[group["pans"] == "on"].groupby("pan", sort=False):
             differences = gains[same_pan.index].dropna()

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fedpan_exp.tracking.archive import as_folder
-from fedpan_exp.tracking.identity import NEUTRAL_VALUES, NON_IDENTITY_KEYS
+from fedpan_exp.tracking.identity import identity_config
 from fedpan_exp.tracking.logs import flat
 from fedpan_exp.tracking.runs import RunEntry
 
@@ -136,12 +136,6 @@ def _read(folder: Path, signature: Signature) -> dict[str, Any]:
     pan = {name: value for name, value in settings.items() if belongs(name, ("pan",))}
     if entry.pans_off:
         settings |= dict.fromkeys(pan) | {"pan.mode": "off", "pan.A": 0.0}
-    irrelevant = (*NON_IDENTITY_KEYS, *entry.status_file.get("irrelevant", ()), *(["pan"] if entry.pans_off else []))
-    identity = {
-        name: value
-        for name, value in settings.items()
-        if not belongs(name, irrelevant) and (name, value) not in NEUTRAL_VALUES.items()
-    }
     return {
         **dict.fromkeys(COLUMNS),  # the order of columns
         **{name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()},
@@ -156,8 +150,17 @@ def _read(folder: Path, signature: Signature) -> dict[str, Any]:
         "pan": "off" if entry.pans_off else _pan_label({name.removeprefix("pan."): pan[name] for name in pan}),
         "rounds": entry.rounds,
         "versions": _versions(entry.status_file),
-        "identity": identity | ({"pan.mode": "off"} if entry.pans_off else {}),
+        "identity": _identity(entry),
     }
+
+
+def _identity(entry: RunEntry) -> dict[str, Any]:
+    """The settings that determine the numbers of a run, by their dotted names; of strange settings, all."""
+    try:
+        config = identity_config(entry.settings, entry.status_file.get("irrelevant", ()), entry.pans_off)
+    except (AttributeError, KeyError, TypeError):
+        config = entry.settings
+    return flat(config | ({"pan": {"mode": "off"}} if entry.pans_off else {}), separator=".")
 
 
 def _defects(entry: RunEntry) -> list[str]:

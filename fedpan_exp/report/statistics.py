@@ -81,6 +81,12 @@ def gains_over(baselines: pd.DataFrame, runs: pd.DataFrame, *without: str, value
     return column(runs, value) - key(runs, *without).map(by_key).astype(float)
 
 
+def mean_of_seeds(values: pd.Series, runs: pd.DataFrame, **options: Any) -> MeanStd:
+    """Over the means of seeds: runs of one seed, such as those of two PANs, are not independent."""
+    seeds = runs["seed"].reindex(values.index)
+    return mean_std(values.groupby(seeds).mean().dropna(), sign=True, **options)
+
+
 def gain_cells(gains: pd.Series) -> dict[str, Any]:
     """The cells of a table row for the differences of pairs."""
     present = gains.dropna()

@@ -35,8 +35,10 @@ class Judged:
         """Holds at whatever number of seeds one looks at it (confidence_sequence.py)."""
         if not isinstance(self.ours, MeanStd) or math.isnan(self.ours.deviation):
             return None
-        width = half_width(self.ours.n, LEVEL) * self.ours.deviation
-        return None if math.isinf(width) else (self.ours.mean - width, self.ours.mean + width)
+        width = half_width(self.ours.n, LEVEL)
+        if math.isinf(width):
+            return None
+        return self.ours.mean - width * self.ours.deviation, self.ours.mean + width * self.ours.deviation
 
     @property
     def allowed(self) -> tuple[float, float] | None:
@@ -47,7 +49,7 @@ class Judged:
 
     @property
     def verdict(self) -> str:
-        if self.ours is None or (isinstance(self.ours, MeanStd) and math.isnan(self.ours.mean)):
+        if not self.ours or (isinstance(self.ours, MeanStd) and math.isnan(self.ours.mean)):
             return NOT_RUN
         if self.allowed is None or isinstance(self.ours, str):
             return MEASURED
@@ -74,7 +76,7 @@ class Judged:
             "figure": self.figure.name,
             "claim": self.claim.claim,
             "paper": paper,
-            "ours": "" if self.ours is None else ours,
+            "ours": ours if self.ours else "",
             "interval": "" if math.isnan(low) else f"{low:+.2f} to {high:+.2f}",
             "n": str(self.ours.n) if isinstance(self.ours, MeanStd) else "",
             "scale": self.scale,
@@ -105,7 +107,7 @@ def count_verdicts(judged: Sequence[Judged]) -> str:
 
 def draw_verdicts(judged: Sequence[Judged]) -> Figure | None:
     """Intervals of the claims on signs, which have points as their unit; None without any."""
-    shown = [each for each in judged if each.interval and each.allowed and math.isinf(each.allowed[1])]
+    shown = [each for each in judged if each.interval and each.claim.holds]
     if not shown:
         return None
     title = f"{LEVEL:.0%} intervals, valid at any number of seeds"

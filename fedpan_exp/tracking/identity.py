@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import reduce
 from hashlib import blake2b
 from typing import Any, Self
 
@@ -96,41 +95,56 @@ class RunIdentity:
 
 def run_id(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off: bool | None = None) -> str:
     """Hash the settings that decide the numbers of a run. `pans_off` None: unknown, decided by mode and A."""
-    identity_config = deepcopy(dict(settings))
+    text = json.dumps(identity_config(settings, irrelevant, pans_off), sort_keys=True)
+    return blake2b(text.encode(), digest_size=4).hexdigest()
+
+
+def identity_config(
+    settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off: bool | None = None
+) -> dict[str, Any]:
+    """The settings that decide the numbers of a run, equal for equal experiments. Earlier versions lack some."""
+    config = deepcopy(dict(settings))
     for name, value in NEUTRAL_VALUES.items():
         section, key = name.split(".")
-        if identity_config.get(section, {}).get(key, value) == value:
-            identity_config.get(section, {}).pop(key, None)
+        if config.get(section, {}).get(key, value) == value:
+            config.get(section, {}).pop(key, None)
     for name in dict.fromkeys((*NON_IDENTITY_KEYS, *irrelevant)):
-        *sections, key = name.split(".")
-        reduce(dict.__getitem__, sections, identity_config).pop(key, None)
-    if fork := identity_config.pop("fork", None):  # the name of the run, wherever it is
-        identity_config["fork"] = fork.rpartition("/")[2]
-    if plugins := identity_config.pop("plugins", None):  # their content, wherever they are
-        identity_config["plugins"] = sorted(plugin.rpartition("@")[2] for plugin in plugins)
-    if scene := identity_config.get("fl_scene"):
-        for key in UNUSED.get(scene["partition"], ()):
+        section, _, key = name.partition(".")
+        if key:
+            config.get(section, {}).pop(key, None)
+        else:
+            config.pop(name, None)
+    if fork := config.pop("fork", None):  # the name of the run, wherever it is
+        config["fork"] = fork.rpartition("/")[2]
+    if plugins := config.pop("plugins", None):  # their content, wherever they are
+        config["plugins"] = sorted(plugin.rpartition("@")[2] for plugin in plugins)
+    if scene := config.get("fl_scene"):
+        for key in UNUSED.get(scene.get("partition"), ()):
             scene.pop(key, None)
-        if scene["partition"] == "file":
+        if scene.get("partition") == "file":
             scene["file"] = scene["file"].rpartition("@")[2]  # its content, wherever it is
         if "E" in scene:
             scene["E"] = "steps" if scene.get("steps") else whole(scene["E"])
-    if (model := identity_config.get("model")) and "groups" not in model:
+    if (model := config.get("model")) and "groups" not in model:
         model.pop("shared_layers", None)
-    if not identity_config.get("probes"):  # probes only add metrics
-        identity_config.pop("probes", None)
-        identity_config.pop("probe_every", None)
-    if "pan" in identity_config and (is_off(identity_config["pan"]) if pans_off is None else pans_off):
-        identity_config["pan"] = "off"  # the same plain network for any A, T and mode
-    elif "pan" in identity_config and identity_config["pan"]["encoding"] in PERIODLESS:
-        identity_config["pan"].pop("T")
-    elif "pan" in identity_config and identity_config["pan"]["mode"] in ENCODINGLESS:
-        del identity_config["pan"]["T"], identity_config["pan"]["encoding"]
-    if isinstance(pan := identity_config.get("pan"), dict) and pan["per_client"] != "partial":
-        pan.pop("own_share")
-        if pan["per_client"] == "shared":
-            pan.pop("per_client")
-    return blake2b(json.dumps(identity_config, sort_keys=True).encode(), digest_size=4).hexdigest()
+    if not config.get("probes"):  # probes only add metrics
+        config.pop("probes", None)
+        config.pop("probe_every", None)
+    if pan := config.get("pan"):
+        if is_off(pan) if pans_off is None else pans_off:
+            config["pan"] = "off"  # the same plain network for any A, T and mode
+            return config
+        if pan.get("encoding") in PERIODLESS:
+            pan.pop("T", None)
+        elif pan["mode"] in ENCODINGLESS:
+            pan.pop("T", None)
+            pan.pop("encoding", None)
+        per_client = pan.get("per_client", "shared")
+        if per_client != "partial":
+            pan.pop("own_share", None)
+        if per_client == "shared":
+            pan.pop("per_client", None)
+    return config
 
 
 def run_name(settings: Mapping[str, Any], irrelevant: Sequence[str] = (), pans_off: bool | None = None) -> str:

@@ -33,6 +33,8 @@ def draw(runs: pd.DataFrame) -> FigureResult:
         bars = means.loc[part.index].set_index(part["layer"]).dropna(axis=1, how="all")
         errors = deviations.loc[part.index].set_index(part["layer"])[bars.columns]
         style = {"color": COLOURS, "width": 0.8, "capsize": 2, "legend": False, "fontsize": 8}
+        if bars.empty:  # no run is complete, or they differ in more than their seed, as the table says
+            continue
         bars.plot.bar(ax=panel, yerr=errors, rot=45 if len(part) > 5 else 0, xlabel="", ylabel=measure, **style)
     legend_below(figure, axes[0])
     lower = (change.dropna() < 0).groupby(table["measure"], sort=False).agg(["sum", "count"])

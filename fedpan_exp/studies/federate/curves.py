@@ -81,7 +81,7 @@ def off_on_curves(runs: pd.DataFrame) -> FigureResult:
             gains[f"{dataset} {algorithm}"] = [best]
     legend_below(figure, axes[0])
     better = sum(best.gains.mean() > best.by_choosing for (best,) in gains.values())
-    findings = gain_findings(gains) | {"better": f"better in {better} of {len(gains)} cells" if gains else "–"}
+    findings = gain_findings(gains) | {"better": f"better in {better} of {len(gains)} cells" if gains else ""}
     return FigureResult(figure, pd.DataFrame(rows), findings, [RULE, "bands: one standard deviation over seeds"])
 
 
@@ -100,7 +100,7 @@ def norm_variants(runs: pd.DataFrame) -> FigureResult:
             rows.append(row | {"last five (%)": seed_stats(same)})
     legend_below(figure, axes[0])
     means = pd.Series({f"{row['dataset']} {row['variant']}": row["last five (%)"].mean for row in rows}).dropna()
-    best = f"{means.idxmax()} ({means.max():.2f}%)" if len(means) else "–"
+    best = f"{means.idxmax()} ({means.max():.2f}%)" if len(means) else ""
     return FigureResult(figure, pd.DataFrame(rows), {"best": best})
 
 

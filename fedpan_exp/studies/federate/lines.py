@@ -29,7 +29,7 @@ from fedpan_exp.report.statistics import (
     seed_stats,
     stats_by,
 )
-from fedpan_exp.report.style import GREEN, OFF, ON
+from fedpan_exp.report.style import GREEN, OFF, ON, SERIES
 
 COLOURS = {"add": GREEN, "mul": ON}
 RULE = (
@@ -73,15 +73,13 @@ def off_on(runs: pd.DataFrame, settings: Sequence[str]) -> FigureResult:
 
 
 def gain_findings(bests: Mapping[str, list[BestPan]]) -> Findings:
-    """`gain` over all pairs, `gains` per value of the setting, and `fair gain`: corrected for choosing the best PAN, a
-    mean per seed, because runs of one seed are not independent."""
+    """`gains` per value of the setting, and `fair gain`: corrected for choosing the best PAN, a mean per seed, because
+    runs of one seed are not independent."""
     pooled = {value: pd.concat([best.gains for best in parts]) for value, parts in bests.items()}
     each = [f"{value}: {100 * part.mean():+.2f}" for value, part in pooled.items() if len(part)]
-    everything = [difference for part in pooled.values() for difference in part]
     fair = pd.concat([best.fair_gains for parts in bests.values() for best in parts] or [pd.Series(dtype=float)])
     return {
-        "gain": mean_std(everything, sign=True),
-        "gains": ", ".join(each) or "–",
+        "gains": ", ".join(each),
         "fair gain": mean_std(fair.groupby(level=0).mean(), sign=True),
     }
 
@@ -93,34 +91,38 @@ def pans(runs: pd.DataFrame, settings: Sequence[str]) -> FigureResult:
     columns = 2 if len(parts) > 3 else 3
     figure, axes = panels([title for _, title, _ in parts], ylabel="accuracy (%)", size=(3.8, 2.5), columns=columns)
     rows: list[dict[str, Any]] = []
-    findings: Findings = {}
+    findings: dict[str, str] = defaultdict(str)
     for panel, (setting, title, group) in zip(axes, parts, strict=True):
-        drawn = draw_pans(panel, group, setting, settings)
-        rows += [{"panel": title, **row} for row in drawn[0]]
-        findings |= drawn[1]
+        drawn, answers = draw_pans(panel, group, setting, settings)
+        rows += [{"panel": title, **row} for row in drawn]
+        for name, answer in answers.items():
+            findings[name] = answer if len(datasets) == 1 else f"{findings[name]}; {title}: {answer}".lstrip("; ")
     legend_below(figure, axes[0])
-    return FigureResult(figure, pd.DataFrame(rows), findings)
+    return FigureResult(figure, pd.DataFrame(rows), dict(findings))
 
 
 def draw_pans(
     axes: Axes, runs: pd.DataFrame, setting: str, settings: Sequence[str]
-) -> tuple[list[dict[str, Any]], Findings]:
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Return the rows of the table, and the best value and the spread of each line."""
     short, off, gains = setting.split(".")[-1], runs[runs["pans"] == "off"], pair_gains(runs)
+    on = runs[runs["pans"] == "on"]
     rows: list[dict[str, Any]] = []
-    findings: Findings = {}
+    findings: dict[str, str] = {}
     if len(off):
         level = seed_stats(off)
         rows.append({"PAN": "off", "setting": "", "accuracy (%)": level, **gain_cells(gains[off.index])})
         draw_level(axes, level, OFF, "PANs off")
     ticks = {show(value): MeanStd() for value in values_of(runs, setting) if value}
-    for mode, colour in COLOURS.items():
-        fixed, selected = fix_others(runs[(runs["pans"] == "on") & (runs["pan.mode"] == mode)], setting, settings)
+    others = [mode for mode in values_of(on, "pan.mode") if mode not in COLOURS]
+    for mode, colour in [*COLOURS.items(), *zip(others, SERIES[3:], strict=False)]:
+        name = PAN_NAMES.get(mode, mode)
+        fixed, selected = fix_others(on[on["pan.mode"] == mode], setting, settings)
         cells = {show(value): cell for value, cell in stats_by(selected, setting).items()}
-        draw_line(axes, ticks | cells, colour, PAN_NAMES[mode], "s-")
+        draw_line(axes, ticks | cells, colour, name, "s-")
         for value, cell in cells.items():
             same = selected.index[column(selected, setting).map(show) == value]
-            row = {"PAN": PAN_NAMES[mode], "setting": f"{short}={value}{fixed}", "accuracy (%)": cell}
+            row = {"PAN": name, "setting": f"{short}={value}{fixed}", "accuracy (%)": cell}
             rows.append(row | gain_cells(gains[same]))
         means = pd.Series({value: cell.mean for value, cell in cells.items()}, dtype=float).dropna()
         if len(means):
@@ -137,7 +139,8 @@ def best_A(runs: pd.DataFrame, all_runs: pd.DataFrame) -> FigureResult:
     best = winners(all_runs)
     percentages = 100 * best.value_counts(normalize=True).sort_index()
     figure, (left, right) = panels([dataset, ""], size=(4.0, 3.0))
-    rows, findings = draw_pans(left, runs, "pan.A", ["pan.A"])
+    rows, answers = draw_pans(left, runs, "pan.A", ["pan.A"])
+    findings: Findings = dict(answers)
     left.set_ylabel("accuracy (%)")
     legend_below(figure, left)
     colours = [OFF if pan == "off" else GREEN if "+" in pan else ON for pan in percentages.index]

@@ -42,7 +42,8 @@ def scenes(
         best = best_pan(group[group["algorithm"] == "fedavg"])
         cells = {name: _stats(group[variants[group.index] == key]) for key, name in run_here.items()}
         ours[scene] = {"PANs off": best.off, "PANs on": best.on, **cells}
-        findings |= {f"{paper} off": best.off, f"{paper} on": best.on}
+        if paper == scene or f"{paper} off" not in findings:
+            findings |= {f"{paper} off": best.off, f"{paper} on": best.on}
         known = {f"PANs {pans}": expected.get(f"{paper} {pans}") for pans in ("off", "on")}
         known |= others.get(paper, {})
         printed[scene] = {method: value for method, value in known.items() if value is not None}

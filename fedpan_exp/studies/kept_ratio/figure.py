@@ -28,7 +28,9 @@ def draw_ratio(axes: Axes, folder: Path, against: str, colour: str, label: str =
 def draw(runs: pd.DataFrame) -> FigureResult:
     """The ratio of neurons that keep their position in one shuffle and in one local training, and a permutation."""
     runs = complete_runs(runs, "kept_ratio", "kept")
-    figure, (once, local, example) = panels(["one shuffle", "one local training", ""], size=(3.8, 3.4))
+    permutation = read_json(runs["folder"].iloc[0] / "order.json")  # which archives do not have
+    titles = ["one shuffle", "one local training", *([""] if permutation else [])]
+    figure, (once, local, *example) = panels(titles, size=(3.8, 3.4))
     rows = []
     for colour, run in zip(cycle(SERIES), each(runs), strict=False):
         label = f"J={show(run.get('study.neurons'))}, seed {show(run['seed'])}"
@@ -36,13 +38,12 @@ def draw(runs: pd.DataFrame) -> FigureResult:
         ratios |= draw_ratio(local, run["folder"], "N_sf", colour)
         rows += [{"run": run.name, "shuffle": setting, "R_kept": ratio} for setting, ratio in ratios.items()]
     legend(once)
-    permutation = read_json(runs["folder"].iloc[0] / "order.json")
-    order = np.array(permutation["order"])
-    draw_dots(example, order)
-    example.set(xlabel="neuron", ylabel="its new position")
-    example.set_title(
-        f"$P_{{sf}}$={permutation['P_sf']:g}: {np.mean(order == np.arange(len(order))):.1%} kept", fontsize=9
-    )
+    for axes in example:
+        order = np.array(permutation["order"])
+        draw_dots(axes, order)
+        kept = np.mean(order == np.arange(len(order)))
+        axes.set(xlabel="neuron", ylabel="its new position")
+        axes.set_title(f"$P_{{sf}}$={permutation['P_sf']:g}: {kept:.1%} kept", fontsize=9)
     table = pd.DataFrame(rows)
     findings: Findings = {
         str(shuffle): mean_std([ratio.mean for ratio in ratios], scale=1, digits=1)

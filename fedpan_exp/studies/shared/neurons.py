@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from fedpan_exp.report.figure import FigureResult, Findings, NoData, panels
 from fedpan_exp.report.frame import key
-from fedpan_exp.report.statistics import gain_cells, pair_gains, seed_stats
+from fedpan_exp.report.statistics import gain_cells, mean_of_seeds, pair_gains, seed_stats
 from fedpan_exp.report.style import BLUE, GREY, ORANGE
 
 
@@ -55,10 +55,10 @@ class NeuronFigure:
         for name in layers:
             value = f"summary/{self.study}/{name}"
             off, on = (seed_stats(runs[runs["pans"] == pans], value) for pans in ("off", "on"))
-            gains = gain_cells(pair_gains(runs, value))
-            rows.append({"layer": name, "PANs off (%)": off, "PANs on (%)": on, **gains})
+            gains = pair_gains(runs, value)
+            rows.append({"layer": name, "PANs off (%)": off, "PANs on (%)": on, **gain_cells(gains)})
             if name == layer:
-                findings = {"off": f"{off}%", "on": f"{on}%", "gain": gains["on - off (points)"]}
+                findings = {"off": off, "on": on, "gain": mean_of_seeds(gains, runs)}
         footnotes.append(f"shown: seed {shown['seed'].iloc[0]}, {layer}")
         return FigureResult(self._draw(panels_shown, self.size), pd.DataFrame(rows), findings, footnotes)
 

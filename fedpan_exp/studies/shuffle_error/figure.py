@@ -49,7 +49,7 @@ def draw(runs: pd.DataFrame) -> FigureResult:
 def influence_of_T(lines: pd.DataFrame) -> str:
     """The spread of errors over T at one A, and the spread over A."""
     if lines["T"].nunique() < 2:
-        return "–"
+        return ""
     errors = lines.groupby("A")["error"]
     over_T = (errors.max() / errors.min().clip(lower=1e-12)).max()
     over_A = errors.mean().iloc[-1] / max(errors.mean().iloc[0], 1e-12)

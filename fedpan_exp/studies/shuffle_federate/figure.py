@@ -9,10 +9,12 @@ from matplotlib.axes import Axes
 
 from fedpan_exp.report.figure import FigureResult, Findings, draw_level, draw_line, legend, panels, panels_of
 from fedpan_exp.report.frame import column, records, show
-from fedpan_exp.report.statistics import MeanStd, stats_by
+from fedpan_exp.report.statistics import MeanStd, gains_over, mean_of_seeds, measured, stats_by
 from fedpan_exp.report.style import BLUE, GREEN, GREY, ORANGE, PINK
 from fedpan_exp.studies.federate.lines import trained_runs
 from fedpan_exp.studies.kept_ratio.figure import draw_ratio
+
+ALPHA = "fl_scene.alpha"
 
 
 def draw_cost(axes: Axes, shuffled: Mapping[float, MeanStd], levels: Mapping[float, MeanStd]) -> None:
@@ -35,14 +37,16 @@ def draw(runs: pd.DataFrame, all_runs: pd.DataFrame) -> FigureResult:
     findings: Findings = {}
     for panel, (title, group) in zip(axes, groups.items(), strict=False):
         is_shuffled = column(group, "study.N_sf").fillna(0) > 0
-        levels, shuffled = stats_by(group[~is_shuffled], "fl_scene.alpha"), stats_by(group[is_shuffled], "study.N_sf")
+        plain = group[~is_shuffled]
+        levels, shuffled = stats_by(plain, ALPHA), stats_by(group[is_shuffled], "study.N_sf")
         draw_cost(panel, shuffled, levels)
         cells = {f"alpha={show(alpha)}": cell for alpha, cell in levels.items()}
         cells |= {f"N_sf={show(N_sf)}": cell for N_sf, cell in shuffled.items()}
         rows += [{"panel": title, "setting": setting, "accuracy or kept (%)": cell} for setting, cell in cells.items()]
-        if levels and 0.2 in shuffled and (title == "cifar10" or "drop" not in findings):  # the paper has cifar10
-            drop, lowest = shuffled[0.2], levels[min(levels)]
-            findings["drop"] = MeanStd(drop.mean - lowest.mean, n=min(drop.n, lowest.n), remark=title, sign=True)
+        if len(levels) > 1 and 0.2 in shuffled and (title == "cifar10" or "drop" not in findings):  # the paper's
+            lowest = measured(plain[plain[ALPHA] == min(levels)])
+            drops = gains_over(lowest, measured(group[column(group, "study.N_sf") == 0.2]), "study", ALPHA)
+            findings["drop"] = mean_of_seeds(drops, group, remark=title)
     if folders:
         kept = draw_ratio(axes[-1], folders[0], "N_sf", BLUE)
         rows += [

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from fedpan_exp.report.figure import FigureResult, Findings, panels
 from fedpan_exp.report.frame import PAN_NAMES, column, each
-from fedpan_exp.report.statistics import MeanStd, gains_over, mean_std, measured, seed_stats
+from fedpan_exp.report.statistics import MeanStd, gains_over, mean_of_seeds, mean_std, measured, seed_stats
 from fedpan_exp.report.style import GREY, OFF, ON
 from fedpan_exp.studies.federate.lines import trained_runs
 
@@ -36,12 +36,14 @@ def compare_variants(runs: pd.DataFrame) -> FigureResult:
     gains = gains_over(complete[is_plain(complete)], complete, *VARIED)
     rows, findings = [], Findings()
     for variant, group in runs.groupby(variants, sort=False):
-        difference = mean_std(gains.reindex(group.index).dropna(), sign=True)
+        difference = mean_of_seeds(gains.reindex(group.index), runs)
         measures = {name: average(group, pattern) for name, pattern in MEASURES.items()}
         row = {"variant": variant, "accuracy (%)": seed_stats(group), "difference (points)": difference}
-        rows.append(row | {"interval": show_interval(difference), "pairs": difference.n} | measures)
-        name = " ".join(word for word in variant.split() if not word[0].isdigit())  # without the amplitude
-        findings |= {name: difference, f"{name}, {TO_MOVE}": measures[TO_MOVE]}
+        rows.append(row | {"interval": show_interval(difference), "seeds": difference.n} | measures)
+    without_amplitude = variants.str.replace(r" \d\S*", "", regex=True)
+    for kind, group in runs.groupby(without_amplitude, sort=False):
+        moved = average(group, MEASURES[TO_MOVE])
+        findings |= {kind: mean_of_seeds(gains.reindex(group.index), runs), f"{kind}, {TO_MOVE}": moved}
     table = pd.DataFrame(rows)
     return FigureResult(draw_differences(table), table, findings, [FOOTNOTE])
 
