@@ -47,6 +47,8 @@ def test_a_diverged_run_is_a_result(tmp_path):
         (["pan.B=1"], r"pan\.B is not a setting"),
         (["fl_scene.R=2"], r"fl_scene\.R must be in \(0, 1\], got 2"),
         ([["pan=off"]], r"settings must be strings, as in .*, got \['pan=off'\]"),
+        (["sweeps=alpha"], "a sweep or a plan needs the command line, got sweeps=alpha: python -m fedpan_exp sweeps="),
+        (["plan=true"], "a sweep or a plan needs the command line, got plan=true"),
         (["seed=0,1"], "a single run must have one value per setting, got seed=0,1"),
     ],
 )

@@ -54,6 +54,16 @@ def test_other_sizes_gray_images_and_a_fraction_for_the_test(tmp_path):
     assert torch.equal(first.test.x, second.test.x)
 
 
+def test_gray_images_of_16_bits_are_scaled_and_not_clipped(tmp_path):
+    ramp = np.arange(0, 65536, 1024, np.uint16).reshape(8, 8)
+    for label in "ab":
+        (tmp_path / "scans" / label).mkdir(parents=True)
+        for i in range(4):
+            Image.fromarray(ramp).save(tmp_path / "scans" / label / f"{i}.png")
+    data = fp.experiment("dataset=folder", f"dataset.root={tmp_path}/scans", *TINY).dataset.load(seed=0)
+    assert data.train.x[0, 0].flatten().tolist() == list(range(0, 256, 4))
+
+
 def test_the_images_and_not_their_place_are_the_identity(photos):
     def name(root: Path) -> str:
         settings = ("study=partition", "dataset=folder", f"dataset.root={root}", f"runs={photos.parent}/runs")
@@ -75,6 +85,10 @@ def test_a_network_that_does_not_fit_is_refused_with_a_reason(photos):
     ("break_it", "message"),
     [
         (lambda root: (root / "train" / "cat" / "00.png").write_text("x"), "00.png cannot be decoded as an image"),
+        (
+            lambda root: Image.fromarray(np.eye(9, dtype=np.float32)).save(root / "train" / "cat" / "x.tiff"),
+            "x.tiff cannot be decoded as an image .32 bits per pixel, whose range is not known",
+        ),
         (lambda root: write_images(root / "test" / "fox"), "has fox, which train does not have"),
         (lambda root: write_images(root / "val" / "cat"), r"must have folders train/<class> and test/<class>"),
         (

@@ -167,6 +167,11 @@ def test_help_lists_what_a_plugin_adds(folder):
             "def aggregate(self, server)",
             r"must have aggregate\(self, server, up",
         ),
+        (
+            "def aggregate",
+            "def agregate",
+            r"must have another name for agregate, which is not a hook; did you mean aggregate\?",
+        ),
         ("Half(FedAvg)", "Half", "must be a class that extends FedAvg"),
         ("def measure", "def measures", "must be a class with the method measure"),
         ("return 1 - 4 *", "return 1 - 9 *", r"must return values in \[-1, 1\]"),
@@ -188,6 +193,10 @@ def test_a_mistake_in_a_plugin_is_one_line(folder, old, new, message):
     [
         ("[np.arange(3)] * config.K", "with every sample once, got 15 indices, and 1,434 samples missing"),
         ("[np.arange(len(labels))]", "must return 5 arrays of indices, got 1 of int64"),
+        (
+            "np.array_split(np.arange(len(labels) - 1), config.K)",
+            "with every sample once, got 1,436 indices, and 1 sample missing",
+        ),
         ("[np.ones(9)] * config.K", "must return 5 arrays of indices, got 5 of float64"),
         ("None", "must return 5 arrays of indices, got NoneType"),
     ],
@@ -230,6 +239,55 @@ MODELS = {{"odd": Odd}}
     with pytest.raises(UserError, match=message):
         fp.run("plugins=[odd.py]", "model=odd", "dataset=digits")
     assert not (folder / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("return torch.zeros(8)", r"return 16 values for J=16, T=1, got the shape \[8\]"),
+        ("return torch.arange(J) / 8", r"return values in \[-1, 1\], which it does not for J=16, T=1"),
+        ("return torch.ones(J) / (J == 8 or 1 // 0)", "return 16 values for J=16, T=1: it raises ZeroDivisionError: "),
+    ],
+)
+def test_an_encoding_is_checked_at_the_widths_of_the_network(folder, body, message):
+    (folder / "odd.py").write_text(f"import torch\ndef odd(J, T):\n    {body}\nENCODINGS = {{'odd': odd}}\n")
+    with pytest.raises(UserError, match=f"pan.encoding=odd must {message}"):
+        fp.run("plugins=[odd.py]", "pan.encoding=odd", "model.width=16", "dataset=digits")
+    assert not (folder / "runs").exists()
+
+
+@pytest.mark.parametrize("measured", ["1", "[]", "{'all': 1.0}", "[{'all': 'text'}]"])
+def test_a_probe_that_returns_no_numbers_is_named(folder, measured):
+    (folder / "mine.py").write_text(
+        PLUGIN.replace(
+            "return [{" + '"all": model.weights.norm().item()} for model in snapshot.local_models]',
+            f"return {measured}",
+        )
+    )
+    with pytest.raises(UserError, match="probes=norm must return one dict of layer -> number per client of the round"):
+        fp.run(*ALL, "ranks=1", "fl_scene.H=1", "logger=none")
+
+
+def test_a_study_that_records_nothing_is_named(folder):
+    (folder / "quiet.py").write_text("""
+from dataclasses import dataclass
+from fedpan_exp.studies.study import Study
+
+@dataclass
+class Quiet(Study):
+    name: str = "quiet"
+
+    def run(self, experiment, record, stop): ...
+
+STUDIES = {"quiet": Quiet}
+""")
+    with pytest.raises(UserError, match=r"study=quiet must call record.start\(\)"):
+        fp.run("plugins=[quiet.py]", "study=quiet", "dataset=digits")
+    assert not (folder / "runs").exists()
+
+
+def test_a_plugin_that_is_given_twice_counts_once(folder):
+    assert len(fp.experiment("plugins=[mine.py,./mine.py]", "algorithm=half").used_plugins()) == 1
 
 
 @pytest.mark.parametrize(

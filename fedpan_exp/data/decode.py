@@ -108,8 +108,19 @@ def shorter_side(file: File) -> int:
 def _decode_one(file: File, size: int) -> np.ndarray:
     from PIL import Image
 
-    pixels = _open_image(file, lambda image: image.convert("RGB"))
+    pixels = _open_image(file, _to_rgb)
     return np.asarray(pixels if pixels.size == (size, size) else pixels.resize((size, size), Image.Resampling.BILINEAR))
+
+
+def _to_rgb(image: Any) -> Any:
+    """Convert to 8 bits per channel; PIL alone would turn every gray value of 16 bits above 255 into white."""
+    from PIL import Image
+
+    if image.mode.startswith("I;16"):
+        image = Image.fromarray((np.asarray(image) // 256).astype(np.uint8))
+    elif image.mode in ("I", "F"):
+        raise ValueError("32 bits per pixel, whose range is not known; save it with 8 or 16 bits")
+    return image.convert("RGB")
 
 
 def _open_image(file: File, use: Callable[[Any], R]) -> R:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedpan_exp.system.console import counted
 from fedpan_exp.system.errors import ConfigError, require
 from fedpan_exp.system.rng import numpy_rng
 
@@ -212,7 +213,7 @@ def _checked(parts: Any, config: PartitionConfig, samples: int) -> Parts:
     if not np.array_equal(np.sort(indices), np.arange(samples)):
         missing = samples - len(np.unique(indices))
         raise ConfigError(
-            f"{rule} with every sample once, got {len(indices):,} indices, and {missing:,} samples missing"
+            f"{rule} with every sample once, got {len(indices):,} indices, and {counted(missing, 'sample')} missing"
         )
     return arrays
 

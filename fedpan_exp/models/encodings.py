@@ -6,6 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from fedpan_exp.system.errors import first_line
 from fedpan_exp.system.rng import rng
 
 NEGLIGIBLE = 1e-9  # smaller sines are rounding errors of sin(pi n) = 0
@@ -51,6 +52,23 @@ ENCODINGS: dict[str, Callable[[int, float], Tensor]] = {
     "quarter": quarter,
     "random": random,
 }
+
+
+def encode_positions(encoding: Callable[[int, float], Tensor], J: int, T: float) -> Tensor:
+    """Call an encoding, which may be a plugin's; a ValueError says what it must do instead."""
+    try:
+        values = encoding(J, T)
+    except Exception as error:  # whatever the function raises
+        raise ValueError(
+            f"return {J} values for J={J}, T={T:g}: it raises {type(error).__name__}: {first_line(error)}"
+        ) from None
+    if not isinstance(values, Tensor) or not values.is_floating_point():
+        raise ValueError(f"return a tensor of J floating-point values, got {values!r:.100}")
+    if values.shape != (J,):
+        raise ValueError(f"return {J} values for J={J}, T={T:g}, got the shape {list(values.shape)}")
+    if not bool((values.abs() <= 1).all()):  # false for nan
+        raise ValueError(f"return values in [-1, 1], which it does not for J={J}, T={T:g}")
+    return values
 
 
 def _phase(J: int, T: float) -> Tensor:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from fedpan_exp.models.encodings import ENCODINGS
-from fedpan_exp.system.errors import require, require_choice
+from fedpan_exp.models.encodings import ENCODINGS, encode_positions
+from fedpan_exp.system.errors import ConfigError, require, require_choice
 from fedpan_exp.system.rng import rng
 
 MODES = {  # what is done to the pre-activation z_j or the activation of neuron j, with e_j = A sin(2 pi T j / J)
@@ -148,7 +148,10 @@ class PositionEncoding(nn.Module):
         self.layer, self.neurons, self.mode, self.T = layer, neurons, mode, T
         self.norm = norm  # the adjacent norm layer: none, after bn, before gn8
         with torch.device("cpu"):  # on the meta device, values could not be inspected for being neutral
-            wave = A * ENCODINGS[encoding](neurons, T)
+            try:
+                wave = A * encode_positions(ENCODINGS[encoding], neurons, T)
+            except ValueError as error:
+                raise ConfigError(f"pan.encoding={encoding} must {error}") from None
         if is_shuffled:
             wave = wave[torch.randperm(neurons, generator=rng(0, "order", layer, neurons), device="cpu")]
         is_random = mode in RANDOM and A > 0

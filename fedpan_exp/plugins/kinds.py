@@ -3,9 +3,9 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
-import torch
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -13,6 +13,7 @@ from fedpan_exp.algorithms import ALGORITHMS, FedAvg
 from fedpan_exp.data.dataset import LOADERS
 from fedpan_exp.data.partition import PARTITIONERS, kinds
 from fedpan_exp.models import ENCODINGS, MODELS, ModelSettings
+from fedpan_exp.models.encodings import encode_positions
 from fedpan_exp.probes import PROBES
 from fedpan_exp.system.errors import first_line
 from fedpan_exp.system.paths import CONF
@@ -64,6 +65,16 @@ def _check_hooks(entry: type, base: type) -> str | None:
         expected, got = (list(inspect.signature(function).parameters) for function in (ours, theirs))
         if len(expected) != len(got):
             return f"have {hook}({', '.join(expected)}), got {hook}({', '.join(got)})"
+    return _check_spelling(entry, base)
+
+
+def _check_spelling(entry: type, base: type) -> str | None:
+    """A misspelt hook would never be called."""
+    hooks = [name for name, _ in inspect.getmembers(base, inspect.isfunction) if name[0] != "_"]
+    for name in (name for name, value in vars(entry).items() if inspect.isfunction(value)):
+        near = get_close_matches(name, hooks, n=1, cutoff=0.85)
+        if near and not any(hasattr(cls, name) for cls in entry.__mro__[1:]):
+            return f"have another name for {name}, which is not a hook; did you mean {near[0]}?"
     return None
 
 
@@ -89,13 +100,10 @@ def _check_encoding(name: str, entry: Any) -> str | None:
     if problem := _check_arguments(entry, "J, T"):
         return problem
     try:
-        values = entry(8, 1.0)
-    except Exception as error:  # whatever the function raises
-        return f"return 8 values for J=8, T=1: it raises {type(error).__name__}: {first_line(error)}"
-    if not isinstance(values, torch.Tensor) or values.shape != (8,) or not values.is_floating_point():
-        return f"return a tensor of J floating-point values, got {values!r:.100}"
-    within = bool((values.abs() <= 1).all())  # false for nan
-    return None if within else "return values in [-1, 1]"
+        encode_positions(entry, 8, 1.0)  # other widths and periods when a network is built
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 def _check_arguments(function: Any, arguments: str) -> str | None:

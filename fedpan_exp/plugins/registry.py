@@ -26,13 +26,14 @@ def activate(given: Iterable[str]) -> None:
     """Make the installed plugins and those that are given, and no others, available by name in this process."""
     given = list(given)
     installed = _installed()
-    wanted = [*installed.values(), *(load_file(path) for path in given if unpin(path)[0] not in installed)]
+    plugins = [*installed.values(), *(load_file(path) for path in given if unpin(path)[0] not in installed)]
+    wanted = list({plugin.file.resolve(): plugin for plugin in plugins}.values())  # a file given twice counts once
     owners: dict[tuple[str, str], Plugin] = {}
     for plugin in wanted:
         for table, names in plugin.entries.items():
             for name in names:
                 other = owners.setdefault((table, name), plugin)
-                if other.file.resolve() != plugin.file.resolve():
+                if other is not plugin:
                     raise ConfigError(
                         f"plugins must have different names, got {name} in {other.name} and {plugin.name}"
                     )

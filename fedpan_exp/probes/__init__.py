@@ -9,6 +9,7 @@ from fedpan_exp.federation import Snapshot
 from fedpan_exp.probes.activity import MatchingProbe, PreferenceProbe
 from fedpan_exp.probes.drift import CosineProbe, DivergenceProbe, GradientVarianceProbe
 from fedpan_exp.probes.identity import BarrierProbe, MatchingGapProbe, SwapCostProbe
+from fedpan_exp.system.errors import ConfigError
 from fedpan_exp.training import LocalTrainer
 
 
@@ -40,5 +41,9 @@ def measure(probes: dict[str, Probe], snapshot: Snapshot) -> dict[str, float]:
     values: dict[str, float] = {}
     for name, probe in probes.items():
         per_client = probe.measure(snapshot)
-        values |= {f"{name}/{layer}": fmean(client[layer] for client in per_client) for layer in per_client[0]}
+        try:
+            values |= {f"{name}/{layer}": fmean(client[layer] for client in per_client) for layer in per_client[0]}
+        except (TypeError, LookupError):  # a plugin's
+            rule = "return one dict of layer -> number per client of the round"
+            raise ConfigError(f"probes={name} must {rule}, got {per_client!r:.100}") from None
     return values

@@ -169,6 +169,8 @@ class Record:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if not self._lock.is_locked:
+            if error is None:  # a study that is finished without having begun
+                raise ConfigError(f"study={self.settings['study']['name']} must call record.start()")
             return
         status = {type(None): "done", Diverged: "diverged"}.get(type(error), "failed")
         if isinstance(error, KeyboardInterrupt):
