@@ -117,7 +117,7 @@ def _composing(settings: Sequence[str]) -> Iterator[None]:
     for setting in settings:
         if not isinstance(setting, str):
             raise UserError(f"""settings must be strings, as in "pan=off", "pan.A=0.1", got {setting!r:.80}""")
-        if setting.startswith("sweeps=") or setting == "plan=true":
+        if setting.startswith("sweeps=") or setting.lower() == "plan=true":
             raise UserError(f"a sweep or a plan needs the command line, got {setting}: python -m fedpan_exp {setting}")
     with config.registered(_studies(), settings), as_user_errors(settings):
         yield

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 import fedpan_exp as fp
 from fedpan_exp.federation import Round
 from fedpan_exp.report.charts import AXES, chart_data
+from fedpan_exp.sweeping.jobs import read_jobs
 from fedpan_exp.system.errors import UserError
 
 TINY = ("dataset=digits", "model.width=8", "fl_scene.K=6", "fl_scene.R=0.5", "fl_scene.E=1", "fl_scene.H=4", "ranks=1")
@@ -110,6 +111,12 @@ def test_fedma_uses_the_weights_of_a_fork_and_begins_with_a_pass(parent):
         fp.experiment(*fedma)
     with pytest.raises(UserError, match=r"^fork must be RUN@ a multiple of 4 for algorithm=fedma, .*@2$"):
         fp.experiment(*fedma, "algorithm.init=common")
+
+
+def test_the_path_of_the_parent_is_not_part_of_the_identity(parent):
+    paths = (parent.folder.name, parent.folder, f"{parent.folder}/")  # a shell completes a folder with /
+    [name] = {read_jobs(*settings(parent, f"fork={path}@2"))[0].name for path in paths}
+    assert name != parent.folder.name
 
 
 def test_what_cannot_be_forked_is_refused_in_one_line(parent, tmp_path):

@@ -139,6 +139,17 @@ def test_arrays_in_every_layout_are_the_same_images(tmp_path):
     assert len(digests) == 1
 
 
+def test_test_images_without_labels_and_a_single_array_are_refused(tmp_path):
+    np.savez(tmp_path / "own.npz", **arrays(y_test=None))
+    np.save(tmp_path / "own.npy", arrays()["x_train"])
+    for name, message in {
+        "own.npz": "must have the labels y_test of its images x_test",
+        "own.npy": "an .npz file",
+    }.items():
+        with pytest.raises(UserError, match=message):
+            fp.experiment("dataset=npz", f"dataset.root={tmp_path}/{name}")
+
+
 def test_users_in_a_file_are_natural_clients(tmp_path):
     x, y = arrays()["x_train"], arrays()["y_train"]
     np.savez(tmp_path / "own.npz", x=x, y=y, users=np.array(["ann", "bob", "cid"])[np.arange(30) // 10])

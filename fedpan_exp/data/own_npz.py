@@ -21,10 +21,12 @@ def read_npz(path: Path) -> DatasetSplits:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = dict(file)
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, TypeError) as error:  # TypeError: an .npy file, which is one array
         raise DataError(f"dataset.root must be an .npz file, got {path} ({first_line(error)})") from None
     for train, test in NAMES.values():
         if all(name in arrays for name in train):
+            if test[0] in arrays and test[1] not in arrays:
+                raise DataError(f"{path} must have the labels {test[1]} of its images {test[0]}")
             images = _images(arrays, train, path)
             users = arrays.get("users_train", arrays.get("users"))
             names, ids = np.unique(users, return_inverse=True) if users is not None else (np.zeros(0), None)

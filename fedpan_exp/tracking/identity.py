@@ -115,7 +115,8 @@ def identity_config(
         else:
             config.pop(name, None)
     if fork := config.pop("fork", None):  # the name of the run, wherever it is
-        config["fork"] = fork.rpartition("/")[2]
+        run, _, round_idx = fork.rpartition("@")
+        config["fork"] = f"{run.rstrip('/').rpartition('/')[2]}@{round_idx}"
     if plugins := config.pop("plugins", None):  # their content, wherever they are
         config["plugins"] = sorted(plugin.rpartition("@")[2] for plugin in plugins)
     if scene := config.get("fl_scene"):
