@@ -28,6 +28,19 @@ def test_a_split_that_was_written_is_read_back(tmp_path, kind):
     assert torch.equal(data.test.x, DATA.test.x)
 
 
+@pytest.mark.parametrize("kind", set(FORMATS) - {"fedpan_exp"})
+def test_indices_of_all_images_are_refused_where_some_are_withheld(tmp_path, kind):
+    path = write_split(tmp_path, DATA, SPLIT, 0, kind)
+    with pytest.raises(
+        UserError, match=r"^fl_scene\.reserve must be 0 with a split whose indices refer to all training"
+    ):
+        read_split(path, DATA, withheld=6)
+    with pytest.raises(UserError, match=rf"^fl_scene\.reserve must be 0 for study\.split={kind}, .*, got 0\.1$"):
+        fp.experiment("study=partition", f"study.split={kind}", "fl_scene.reserve=0.1")
+    ours = write_split(tmp_path, DATA, SPLIT, 0)
+    assert len(read_split(ours, DATA, withheld=6)[1].parts) == 4
+
+
 def test_the_test_parts_of_fl_bench_are_the_global_test_set(tmp_path):
     clients = [
         {"train": np.arange(0, 60, 2), "val": np.array([61]), "test": np.array([1, 3])},

@@ -58,12 +58,19 @@ def write_split(folder: Path, data: DatasetSplits, split: Split, seed: int, kind
     return path
 
 
-def read_split(path: Path, data: DatasetSplits) -> tuple[DatasetSplits, Split]:
-    """Read a split in any format; return it with the data that its indices refer to."""
-    if is_pfllib(path):
-        return _with_pooled(path, *read_pfllib(path, data), data)
+def read_split(path: Path, data: DatasetSplits, withheld: int = 0) -> tuple[DatasetSplits, Split]:
+    """Read a split in any format; return it with the data that its indices refer to.
+
+    `withheld` training images are not in `data` (fl_scene.reserve), for which only our own format accounts.
+    """
     file_hash(path)  # fails if there is no such file
-    content = _unpickle(path) if path.suffix == ".pkl" else _json(path)
+    content = None if is_pfllib(path) else _unpickle(path) if path.suffix == ".pkl" else _json(path)
+    if withheld and not (isinstance(content, dict) and "clients" in content):
+        raise ConfigError(
+            f"fl_scene.reserve must be 0 with a split whose indices refer to all training images, such as {path}"
+        )
+    if content is None:
+        return _with_pooled(path, *read_pfllib(path, data), data)
     if isinstance(content, dict) and "data_indices" in content:
         return _read_fl_bench(path, content["data_indices"], data)
     if not isinstance(content, dict):

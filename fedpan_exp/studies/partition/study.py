@@ -6,7 +6,7 @@ from fedpan_exp.config import Experiment
 from fedpan_exp.data import FORMATS, write_split
 from fedpan_exp.studies.shared.setup import load_and_split, write_partition, write_users
 from fedpan_exp.studies.study import Study
-from fedpan_exp.system.errors import require_choice
+from fedpan_exp.system.errors import require, require_choice
 from fedpan_exp.system.signals import StopRequest
 from fedpan_exp.tracking.record import Record
 
@@ -20,6 +20,12 @@ class Partition(Study):
 
     def __post_init__(self) -> None:
         require_choice("study.split", self.split, FORMATS)
+
+    def check(self, experiment: Experiment) -> None:
+        super().check(experiment)
+        rule = f"0 for study.split={self.split}, whose indices refer to all training images"
+        is_whole = experiment.fl_scene.reserve == 0 or self.split == "fedpan_exp"
+        require(is_whole, "fl_scene.reserve", rule, experiment.fl_scene.reserve)
 
     def run(self, experiment: Experiment, record: Record, stop: StopRequest) -> None:
         data, split, _ = load_and_split(experiment)

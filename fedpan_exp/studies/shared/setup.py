@@ -53,7 +53,7 @@ def load_and_split(experiment: Experiment) -> SplitData:
     if unlabelled is not None:
         print_status("reserve", f"{len(unlabelled):,} training images withheld from all clients")
     if scene.split_file:
-        data, parts = read_split(scene.split_file, data)
+        data, parts = read_split(scene.split_file, data, withheld=0 if unlabelled is None else len(unlabelled))
     else:
         parts = split(data.train.y, scene.partition_config(), experiment.seed, data.train.users)
     print_status(
