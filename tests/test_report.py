@@ -400,6 +400,12 @@ def test_every_kind_of_pan_is_drawn_against_its_amplitude(tmp_path):
     assert "best frozen_bias A" in result.findings
 
 
+def test_a_setting_that_is_null_in_some_runs_is_drawn(tmp_path):
+    settings = [{"training__clip": clip, "pan": pan} for clip in (None, 5.0) for pan in (OFF, MUL)]
+    result = drawn_in(tmp_path, "mine", settings, ["training.clip", "pan"])
+    assert set(result.table["setting"]) == {"clip=5", "clip=null"}
+
+
 def test_findings_of_several_datasets_name_them(tmp_path):
     settings = [{"dataset": dataset, "pan": pan} for dataset in ("cifar10", "cifar100") for pan in (OFF, MUL)]
     found = drawn_in(tmp_path, "T", settings).findings["spread mul T"]

@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 
 from fedpan_exp.report.claims import Claim, PaperFigure
-from fedpan_exp.report.figure import NoData, save, values_of
-from fedpan_exp.report.frame import load_run
+from fedpan_exp.report.figure import NoData, save
+from fedpan_exp.report.frame import column, load_run, show
 from fedpan_exp.report.sweeps import Sweep
 from fedpan_exp.system.errors import UserError, first_line
 from fedpan_exp.system.paths import CLAIMS
@@ -60,7 +60,8 @@ def figure_of(sweep: Sweep) -> PaperFigure:
     own = getattr(figure_modules().get(sweep.runs["study"].iloc[0]), "draw", None) if len(sweep.runs) else None
     if own:
         return PaperFigure(sweep.name, title, statement, own)
-    swept = [name for name in sweep.swept if name not in ("pan", "seed") and len(values_of(sweep.runs, name)) > 1]
+    varied = [name for name in sweep.swept if column(sweep.runs, name).map(show).nunique() > 1]
+    swept = [name for name in varied if name not in ("pan", "seed")]
     federate, setting = figure_modules()["federate"], swept[0] if swept else "algorithm"
     function = federate.pans if setting.startswith("pan.") else federate.off_on
     gain = Claim("gain by PANs, less the gain of choosing one (points)", "higher", "fair gain", "above 0")

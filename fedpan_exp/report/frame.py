@@ -100,9 +100,11 @@ def differing(runs: pd.DataFrame, *without: str) -> list[str]:
 
 
 def show(value: Any) -> str:
-    """0.1, cifar10, divergence+cosine"""
+    """0.1, cifar10, divergence+cosine, null"""
     if isinstance(value, list | tuple):
         return "+".join(map(show, value)) or "none"
+    if value is None or value != value:  # pandas has nan for null among numbers
+        return "null"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

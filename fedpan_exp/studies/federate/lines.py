@@ -53,7 +53,7 @@ def off_on(runs: pd.DataFrame, settings: Sequence[str]) -> FigureResult:
     for setting in settings:
         fixed, selected = fix_others(runs, setting, settings)
         for title, group in panels_of(selected, ("dataset", "algorithm")).items():
-            by_value = group.groupby(column(group, setting))
+            by_value = group.groupby(column(group, setting), dropna=False)
             parts[setting.split(".")[-1], title + fixed] = {show(value): best_pan(same) for value, same in by_value}
     columns = min(5, -(-len(parts) // len(settings)))
     size = 3.4 if columns < 4 else 2.3, 2.5
