@@ -145,6 +145,7 @@ BAD = [
     ("dataset=mnst", "dataset must be cifar10, cifar100, cinic10, digits, fashion_mnist, femnist, folder, gtsrb, hf, mnist, npz or svhn, got mnst; did you mean mnist?"),
     ("seeds=1", "seeds is not a setting; did you mean seed?"),
     ("pan=null", "a group must have one of its options, got pan=null"),
+    ("logger=[]", "logger must be given, got nothing"),
     ("+pan.Z=1", "pan.Z is not a setting"),
     ("seed=0,1", "a single run must have one value per setting, got seed=0,1; -m runs a sweep over several"),
     ("seed=range(3)", "a single run must have one value per setting, got seed=range(3); -m runs a sweep over several"),

@@ -83,6 +83,14 @@ def test_another_number_of_clients_starts_from_the_weights_alone(parent):
     assert next(fp.federate(*settings(parent, "fl_scene.K=9"))).server.clients == 9
 
 
+@pytest.mark.parametrize("split", ["fl_scene.alpha=10", "fl_scene.partition=iid", "fl_scene.local_test=0.2", "seed=1"])
+def test_another_split_starts_from_the_weights_alone(parent, split):
+    """Client 3 has other samples, so Scaffold's control variate of the parent's client 3 is not its own."""
+    same, other = fp.experiment(*settings(parent)), fp.experiment(*settings(parent, split))
+    assert same.forked().has_state_of(same.algorithm, same.fl_scene, same.seed)
+    assert not other.forked().has_state_of(other.algorithm, other.fl_scene, other.seed)
+
+
 def forked_once(runs: Path, algorithm: str, *own: str) -> tuple[torch.Tensor, Round]:
     """The weights of a run after two rounds, and the next round of its fork with other settings."""
     common = (*TINY, f"algorithm={algorithm}", f"runs={runs}")
@@ -124,7 +132,8 @@ def test_what_cannot_be_forked_is_refused_in_one_line(parent, tmp_path):
     for setting, message in {
         f"fork={name}@3": r"fork must name a round that the run kept, got 3, and it kept 1 and 2; run it with check",
         "fork=nothing@2": r"fork must name a run folder, or a run in runs=.*, got nothing",
-        f"fork={name}": r"fork must be a run and a round, as in RUN@20, got",
+        f"fork={name}": r"fork must be a run and a round from 1 on, as in RUN@20, got",
+        f"fork={name}@0": r"fork must be a run and a round from 1 on, as in RUN@20, got .*@0$",
         "model.width=9": r"model.width must be 8, as in the run that is forked, got 9",
         "fl_scene.H=2": r"fl_scene.H must be above 2, the round of the fork, got 2",
         "checkpoint.keep=[0]": r"checkpoint.keep must be rounds from 1, got \[0\]",

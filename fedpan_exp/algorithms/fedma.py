@@ -84,8 +84,9 @@ class FedMA(FedAvg):
         fork = experiment.forked()
         if not fork:
             return
-        uses_weights = self.init == "common" or fork.has_state_of(self)
-        rule = "common with a fork of another algorithm: own starts from random weights, not from the fork's"
+        has_state = fork.has_state_of(self, experiment.fl_scene, experiment.seed)
+        uses_weights = self.init == "common" or has_state
+        rule = "common with a fork of another algorithm or split: own starts from random weights, not from the fork's"
         require(uses_weights, "algorithm.init", rule, self.init)
         rule = f"RUN@ a multiple of {layers} for algorithm=fedma, whose passes over the layers begin there"
         require(fork.round_idx % layers == 0, "fork", rule, experiment.fork)

@@ -16,6 +16,7 @@ from yaml import YAMLError
 from fedpan_exp import plugins
 from fedpan_exp.algorithms import ALGORITHMS
 from fedpan_exp.config.hydra_config import compose_config, own_config_store
+from fedpan_exp.config.hydra_errors import as_user_errors
 from fedpan_exp.config.schema import AUTO, Experiment
 from fedpan_exp.config.sweep_file import as_config
 from fedpan_exp.config.yaml_names import GLOBAL_PACKAGE
@@ -100,7 +101,8 @@ def _plugin_option(group: str, name: str, plugin: plugins.Plugin) -> tuple[Any, 
 def read(cfg: DictConfig) -> Experiment:
     """Convert a composed config and check it; an invalid setting raises ConfigError."""
     plugins.activate(cfg.plugins)  # also in processes of a launcher, which have composed nothing
-    experiment = OmegaConf.to_object(cfg)
+    with as_user_errors(()):
+        experiment = OmegaConf.to_object(cfg)
     assert isinstance(experiment, Experiment)
     _reject_unknown(cfg, experiment)
     experiment.study.check(experiment)

@@ -70,6 +70,8 @@ def one_line(error: Exception, overrides: Sequence[str]) -> str:
         return _unknown(unknown[1].split("@")[0], overrides)
     if unknown := UNKNOWN_IN_FILE.search(text):
         return _unknown(unknown[2], overrides, unknown[1])
+    if missing_value := re.search(r"missing mandatory value: (\S+)", text):
+        return f"{missing_value[1]} must be given, got nothing"
     if wrong := _wrong_type(str(error.__cause__ or "") + text):
         return wrong
     return " ".join(line.strip() for line in text.splitlines() if line.strip())[:300]

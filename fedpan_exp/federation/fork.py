@@ -13,8 +13,15 @@ from safetensors.torch import load_file
 from fedpan_exp.algorithms import FedAvg, ServerState
 from fedpan_exp.federation.checkpoint import KEPT, Checkpoint, Checkpoints, CheckpointSettings
 from fedpan_exp.federation.client_states import ClientStates
+from fedpan_exp.federation.scene import Scene
 from fedpan_exp.federation.task import FederatedTask
 from fedpan_exp.system.errors import ConfigError, first_line, listed, require
+
+# Settings of fl_scene that decide which samples a client has, with the seed.
+SPLIT = (
+    *("partition", "file", "K", "alpha", "shards", "samples", "min_samples", "small_clients"),
+    *("local_test", "reserve"),
+)
 
 
 @dataclass(frozen=True)
@@ -25,8 +32,8 @@ class Fork:
     @classmethod
     def find(cls, given: str, runs: Path) -> "Fork":
         """Find RUN@ROUND: a run folder, or its name in `runs`, and a round whose checkpoint it kept."""
-        match = re.fullmatch(r"(.+)@(\d+)", given)
-        require(match is not None, "fork", "a run and a round, as in RUN@20", given)
+        match = re.fullmatch(r"(.+)@0*([1-9]\d*)", given)
+        require(match is not None, "fork", "a run and a round from 1 on, as in RUN@20", given)
         assert match
         folder = next((path for path in (runs / match[1], Path(match[1])) if (path / "config.yaml").is_file()), None)
         if folder is None:
@@ -49,7 +56,8 @@ class Fork:
     def _settings(self) -> dict[str, Any]:
         try:
             settings = yaml.safe_load((self.folder / "config.yaml").read_text(encoding="utf-8"))
-            return {group: dict(settings[group]) for group in ("dataset", "model", "algorithm")}
+            groups = {group: dict(settings[group]) for group in ("dataset", "model", "algorithm", "fl_scene")}
+            return {**groups, "seed": settings["seed"]}
         except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
             raise self._not_intact("config.yaml is damaged") from None
 
@@ -67,16 +75,15 @@ class Fork:
     def start(self, task: FederatedTask, states: ClientStates) -> Checkpoint:
         """The state after the round of the fork.
 
-        What an algorithm keeps is taken over by the same algorithm with the same number of clients only, and with the
-        same values of the settings that it depends on.
+        What an algorithm keeps is taken over by the same algorithm with the same clients only, and with the same values
+        of the settings that it depends on.
         """
         device = task.trainer.fabric.device
         try:
             checkpoint = self._checkpoints.load(self.round_idx, device)
         except (OSError, ValueError, KeyError) as error:
             raise self._not_intact(first_line(error)) from None
-        has_same_clients = checkpoint.server.clients == len(task.clients)
-        if has_same_clients and self.has_state_of(task.algorithm):
+        if self.has_state_of(task.algorithm, task.scene, task.seed):
             with states.transaction():
                 for k, file in checkpoint.clients.items():
                     states[k] = load_file(self.folder / KEPT / "clients" / file)
@@ -86,10 +93,14 @@ class Fork:
             task.algorithm.init_server(checkpoint.server, task.trainer.net)
         return checkpoint
 
-    def has_state_of(self, algorithm: FedAvg) -> bool:
-        """Whether the parent has trained with this algorithm, and what it kept means the same."""
-        parents = self._settings["algorithm"]
-        return all(parents.get(name) == getattr(algorithm, name) for name in ("name", *algorithm.state_settings))
+    def has_state_of(self, algorithm: FedAvg, scene: Scene, seed: int) -> bool:
+        """Whether the parent has trained these clients with this algorithm, and what it kept means the same."""
+        parents, split = self._settings["algorithm"], self._settings["fl_scene"]
+        has_same_clients = self._settings["seed"] == seed and all(
+            split.get(name, getattr(scene, name)) == getattr(scene, name) for name in SPLIT
+        )
+        has_same_rule = all(parents.get(k) == getattr(algorithm, k) for k in ("name", *algorithm.state_settings))
+        return has_same_clients and has_same_rule
 
     def records(self, size: int) -> bytes:
         """The lines of metrics.jsonl until the fork."""
