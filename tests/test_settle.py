@@ -88,6 +88,15 @@ def test_settings_are_compared_with_pans_off_else_with_the_first_job():
         find_comparisons(jobs[:1])
 
 
+def test_a_setting_without_its_own_baseline_is_left_out(capsys):
+    """Compared with the first job, a difference would be one of alpha as well."""
+    jobs = read_jobs("dataset=digits", "model.width=8", "pan.A=0,0.1", "fl_scene.alpha=1,10")
+    kept = [job for job in jobs if job.experiment.pan.A or job.experiment.fl_scene.alpha == 1]
+    [comparison] = find_comparisons(kept)
+    assert kept[comparison.variant].experiment.fl_scene.alpha == 1
+    assert "leaves out pan.A=0.1 alpha=10: the sweep has no job" in " ".join(capsys.readouterr().err.split())
+
+
 @pytest.mark.slow
 def test_a_sweep_stops_when_it_is_settled_and_resumes_with_what_it_knows(command):
     """A linear classifier learns something with lr=0.2, and nothing with lr=1e-9 or 2e-9."""

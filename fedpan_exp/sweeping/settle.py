@@ -19,7 +19,7 @@ from fedpan_exp.report.confidence_sequence import confidence_sequence, values_ne
 from fedpan_exp.report.frame import VALUE
 from fedpan_exp.sweeping.grids import swept_settings
 from fedpan_exp.sweeping.jobs import Job, distinct
-from fedpan_exp.system.console import console, plain_table
+from fedpan_exp.system.console import console, plain_table, warn
 from fedpan_exp.system.errors import ConfigError
 
 
@@ -122,21 +122,23 @@ class Settling:
 
 
 def find_comparisons(jobs: Sequence[Job]) -> list[Comparison]:
-    """Compare settings with PANs with the same settings without; if there are no such jobs, with the first job."""
+    """Compare settings with PANs with the same settings without; if no two jobs are such a pair, with the first job."""
     runs = distinct(jobs)
     if len(runs) < 2:
         raise ConfigError("seed=auto must have at least two settings to compare, got 1")
     if any(job.record.identity.total_rounds is None for job in runs):
         raise ConfigError("seed=auto must have a study that measures accuracy over rounds or epochs")
-    places = {job: place for place, job in enumerate(jobs)}
-    plain = [job for job in runs if job.record.identity.pans_off]
-    baselines = {_without_pan(job): job for job in reversed(plain)}
-    variants = [job for job in runs if job not in plain] or runs
-    pairs = [(job, runs[0] if job in plain else baselines.get(_without_pan(job), runs[0])) for job in variants]
-    names = swept_settings([job.overrides for job in runs])
-    return [
-        Comparison(job.label(names), places[job], places[baseline]) for job, baseline in pairs if job is not baseline
-    ]
+    plain = {_without_pan(job): job for job in reversed(runs) if job.record.identity.pans_off}
+    pairs = [(job, plain.get(_without_pan(job))) for job in runs if not job.record.identity.pans_off]
+    has_pairs = any(baseline for _, baseline in pairs)
+    names, places = swept_settings([job.overrides for job in runs]), {job: place for place, job in enumerate(jobs)}
+    comparisons = []
+    for job, baseline in pairs if has_pairs else [(job, runs[0]) for job in runs[1:]]:
+        if baseline:
+            comparisons.append(Comparison(job.label(names), places[job], places[baseline]))
+        else:
+            warn(f"seed=auto leaves out {job.label(names)}: the sweep has no job with the same settings and PANs off")
+    return comparisons
 
 
 def print_standings(settling: Settling) -> None:

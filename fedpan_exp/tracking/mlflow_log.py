@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 PARAMS_PER_CALL = 100  # MLflow's limit
+os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")  # else it announces that it creates its tables
 
 
 class MlflowLogger:
