@@ -144,8 +144,12 @@ def startup() -> None:
     console.print("\n[bold]Start-up[/bold], wall-clock time, the best of three")
     for name, arg in REFUSALS.items():
         console.print(f"  {name:<60}{min(seconds_to_end(arg) for _ in range(3)):7.2f} s")
-    first = min(seconds_to_first_round() for _ in range(3))
+    seconds = [(seconds_to_first_round("none"), seconds_to_first_round("wandb")) for _ in range(5)]  # in turns
+    first, with_wandb = map(min, zip(*seconds, strict=True))
     console.print(f"  {'the first round of the default job, MNIST on disk':<60}{first:7.2f} s")
+    added = sorted(wandb - none for none, wandb in seconds)
+    spread = f"W&B adds {added[2]:.2f} s (five turns: {added[0]:.2f} to {added[-1]:.2f})"
+    console.print(f"  {'the same with logger=wandb, offline':<60}{with_wandb:7.2f} s   {spread}")
 
 
 PARTS = {

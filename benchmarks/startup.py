@@ -20,10 +20,10 @@ def seconds_to_end(arg: str) -> float:
     return time.perf_counter() - started
 
 
-def seconds_to_first_round() -> float:
+def seconds_to_first_round(logger: str) -> float:
     """Wall-clock time until the default job has finished and tested its first round, with its data on disk."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "fedpan_exp", f"runs={folder}", "logger=none"]
+        command = [sys.executable, "-m", "fedpan_exp", f"runs={folder}", f"logger={logger}"]
         started = time.perf_counter()
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
             assert process.stdout is not None

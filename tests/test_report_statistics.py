@@ -12,9 +12,10 @@ import yaml
 from run_folders import make_listing, make_run
 
 from fedpan_exp.report.build import Report
-from fedpan_exp.report.comparison import paired_table
+from fedpan_exp.report.comparison import paired_table, target_table
 from fedpan_exp.report.frame import VALUE, load
 from fedpan_exp.report.statistics import best_pan, cost_to_target, interval, pair_gains, seed_stats
+from fedpan_exp.studies.shuffle_test.figure import draw as draw_shuffle_test
 
 
 def tidy(runs: Path) -> pandas.DataFrame:
@@ -242,3 +243,29 @@ def test_runs_that_are_the_same_but_for_what_has_no_effect_are_paired(name, thei
     runs = load(tmp_path)
     assert pair_gains(runs).notna().sum() == 2
     assert seed_stats(runs[runs["pans"] == "on"]).mean > 0  # not missing, as that of mixed settings
+
+
+def test_a_seed_that_diverged_counts_as_one_that_missed_the_target(tmp_path):
+    make_run(tmp_path, seed=0)
+    diverged = make_run(tmp_path, seed=1, status="diverged", rounds=1)
+    (diverged / "metrics.jsonl").write_text('{"round": 1, "global/test_acc": 0.1}\n')
+    make_run(tmp_path, seed=2, status="interrupted", rounds=1)  # it may get there yet
+    runs = load(tmp_path)
+    (first,) = runs[runs["seed"] == 0]["folder"]
+    target = pandas.read_json(first / "metrics.jsonl", lines=True)["global/test_acc"].max() - 1e-9
+    (row,) = target_table(runs, target).to_dict("records")
+    assert row[f"reached {target:.0%}"] == "1 of 2"
+
+
+def test_the_figure_of_shuffled_networks_shows_means_over_seeds(tmp_path):
+    folders = [make_run(tmp_path, study="shuffle_test", pan=("mul", 0.1), seed=seed) for seed in (0, 1)]
+    lines = (folders[1] / "metrics.jsonl").read_text()
+    (folders[1] / "metrics.jsonl").write_text(lines.replace('"test_acc": 0.9', '"test_acc": 0.8'))
+    accuracies = pandas.concat([pandas.read_json(folder / "metrics.jsonl", lines=True) for folder in folders])
+    expected = 100 * accuracies.groupby("P_sf")["test_acc"].mean()
+    runs = load(tmp_path)
+    table = draw_shuffle_test(runs).table
+    assert [cell.mean for cell in table["shuffled (%)"]] == pytest.approx(expected.tolist())
+    alone = draw_shuffle_test(runs.loc[[folders[0].name]]).table
+    record = pandas.read_json(folders[0] / "metrics.jsonl", lines=True)
+    assert [cell.deviation for cell in alone["shuffled (%)"]] == pytest.approx((100 * record["deviation"]).tolist())

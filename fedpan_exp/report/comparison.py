@@ -44,7 +44,8 @@ def _difference_cells(differences: pd.Series) -> dict[str, Any]:
 
 def target_table(runs: pd.DataFrame, target: float) -> pd.DataFrame:
     """Rounds, megabytes and seconds until the test accuracy reached the target, over the seeds that did."""
-    tested = runs.loc[[run.complete and "global/test_acc" in records(run.folder) for run in runs.itertuples()]]
+    ended = runs[runs["complete"] | (runs["status"] == "diverged")]  # a seed that diverges may never get there
+    tested = ended.loc[["global/test_acc" in records(folder) for folder in ended["folder"]]]
     names = distinguishing_keys(tested, "seed", "pan")
     rows = []
     for _, group in tested.groupby(key(tested, "seed"), sort=False):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from fedpan_exp.report.figure import FigureResult, Findings, complete_runs, draw_line, legend, panels, panels_of
-from fedpan_exp.report.frame import records
+from fedpan_exp.report.frame import curves, records
 from fedpan_exp.report.statistics import MeanStd, mean_std, seed_stats
 from fedpan_exp.report.style import SERIES
 
@@ -20,23 +20,27 @@ def draw(runs: pd.DataFrame) -> FigureResult:
     for above, below, (title, group) in zip(axes, axes[len(groups) :], groups.items(), strict=False):
         by_pan = group.sort_values(["pans", "pan"], kind="stable").groupby("pan", sort=False)
         for colour, (pan, same) in zip(cycle(SERIES), by_pan, strict=False):
-            trained = seed_stats(same, "summary/test_acc")
-            lines = records(same["folder"].iloc[0]).sort_values("P_sf").set_index("P_sf")
-            shuffled = 100 * lines[["test_acc", "deviation"]]
-            draw_line(above, {P_sf: MeanStd(*cell) for P_sf, cell in shuffled.iterrows()}, colour, pan)
-            draw_line(below, {P_sf: MeanStd(error) for P_sf, error in lines["error"].items()}, colour, pan)
+            trained, shuffled = seed_stats(same, "summary/test_acc"), shuffled_accuracies(same["folder"])
+            errors = {P_sf: mean_std(values, 1) for P_sf, values in curves(same["folder"], "error", "P_sf").iterrows()}
+            draw_line(above, shuffled, colour, pan)
+            draw_line(below, errors, colour, pan)
             point = {"network": title, "PAN": pan, "trained (%)": trained}
-            rows += [
-                point | {"P_sf": P_sf, "shuffled (%)": MeanStd(accuracy)}
-                for P_sf, accuracy in shuffled["test_acc"].items()
-            ]
+            rows += [point | {"P_sf": P_sf, "shuffled (%)": cell} for P_sf, cell in shuffled.items()]
         legend(above)
     axes[0].set_ylabel("test accuracy (%)")
     axes[len(groups)].set_ylabel("shuffle error")
     plain = runs[runs["pans"] == "off"]
     changes = pd.Series([largest_change(folder) for folder in plain["folder"]], plain["seed"], dtype=float)
     findings: Findings = {"change off": mean_std(changes.groupby(level=0).max())}
-    return FigureResult(figure, pd.DataFrame(rows), findings, ["curves: the first seed of each PAN"])
+    return FigureResult(figure, pd.DataFrame(rows), findings, ["±: over the seeds; with one seed, over its shuffles"])
+
+
+def shuffled_accuracies(folders: pd.Series) -> dict[float, MeanStd]:
+    """By P_sf: the mean over runs that differ in the seed alone."""
+    if len(folders) > 1:
+        return {P_sf: mean_std(values) for P_sf, values in curves(folders, "test_acc", "P_sf").iterrows()}
+    shuffles = 100 * records(folders.iloc[0]).set_index("P_sf")[["test_acc", "deviation"]].sort_index()
+    return {P_sf: MeanStd(*cell) for P_sf, cell in shuffles.iterrows()}
 
 
 def largest_change(folder: Path) -> float:
