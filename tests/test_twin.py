@@ -6,7 +6,9 @@ import torch
 from conftest import experiment
 from fedpan_exp.config import Experiment
 from fedpan_exp.federation import federate
+from fedpan_exp.report.frame import load
 from fedpan_exp.studies.shared.setup import make_task, set_up
+from fedpan_exp.studies.twin.figure import draw
 from fedpan_exp.studies.twin.plain_twin import broken_conditions
 from fedpan_exp.studies.twin.study import describe, make_twin
 from fedpan_exp.system.atomic_io import read_lines
@@ -107,6 +109,21 @@ def test_the_study_prints_and_draws(command):
     assert result.code == 0, result.err
     assert "result    absorbed: largest difference of a weight " in result.out
     assert (result.runs[-1] / "twin.png").exists()
+
+
+def test_the_figure_of_several_runs_has_a_line_for_each(command):
+    runs = command(*SMALL, *MLP, *MUL, "fl_scene.H=2", "training.weight_decay=0,0.001", "-m").runs
+    assert len(runs) == 2
+    drawn = draw(load(runs[0].parent))
+    rows = {row["run"]: row for row in drawn.table.to_dict("records")}
+    assert {name: row[""] for name, row in rows.items()} == {
+        "weight_decay=0": "absorbed",
+        "weight_decay=0.001": "not absorbed",
+    }
+    for run in runs:
+        differences = [record["twin/difference"] for record in read_lines(run / "metrics.jsonl")]
+        assert f"{max(differences):.1e}" in [row["largest difference"] for row in rows.values()]
+    assert len(drawn.figure.axes[0].lines) == 2
 
 
 def test_the_twins_are_compared_in_every_round_and_tested_in_some(command):
