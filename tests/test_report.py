@@ -206,6 +206,23 @@ def test_differences_from_the_papers_setting_are_listed(tmp_path):
     ]
 
 
+def test_a_smaller_network_and_fewer_images_are_differences_in_every_figure(tmp_path):
+    full = {"dataset": "cifar10", "model": "vgg9", "fl_scene__H": 8}
+    folders = [
+        make_run(tmp_path, **full, model__width_factor=1.0),
+        make_run(tmp_path, **full, model__width_factor=0.25),
+    ]
+    folders.append(make_run(tmp_path, **full, dataset__samples=5000))
+    differences = {}
+    for folder in folders:
+        make_listing(tmp_path, "K", [folder], scale="paper")
+        [paper_figure] = [figure for figure in PAPER_FIGURES if figure.name == "K"]
+        differences[folder] = set(paper_figure.differences_from_paper(sweep_in(tmp_path)))
+    whole, narrow, few = differences.values()
+    assert narrow - whole == {"model.width_factor=0.25 where the paper has 1"}
+    assert few - whole == {"dataset.samples=5000 where the paper has all"}
+
+
 def test_users_as_clients_are_no_difference(tmp_path):
     """FeMnist has neither K nor alpha, in the paper as here."""
     natural = {"fl_scene__K": 0, "fl_scene__partition": "natural", "fl_scene__H": 1000}

@@ -13,6 +13,7 @@ from fedpan_exp.report.sweeps import Sweep
 from fedpan_exp.system.errors import listed, require_choice
 
 SPLIT = ("fl_scene.K", "fl_scene.alpha")  # without meaning where clients are users, as with FeMnist
+FULL_SIZE = {"model.width_factor": [1.0], "dataset.samples": ["all"]}  # in every figure of the paper
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class PaperFigure:
     def differences_from_paper(self, sweep: Sweep) -> list[str]:
         """Settings in which the runs differ from the paper's."""
         differences = [] if sweep.scale == "paper" else [f"scale={sweep.scale}"]
-        for name, expected in self.settings.items():
+        for name, expected in {**FULL_SIZE, **self.settings}.items():
             has_clients = column(sweep.runs, "fl_scene.partition") != "natural"
             values = column(sweep.runs[has_clients] if name in SPLIT else sweep.runs, name)
             used, wanted = list(dict.fromkeys(map(show, values.dropna()))), list(map(show, expected))
