@@ -137,6 +137,14 @@ def test_a_plan_takes_the_speed_of_earlier_runs(command):
     assert estimate.seconds == pytest.approx(samples * sample_s)
 
 
+def test_a_plan_counts_the_training_of_the_server():
+    jobs = read_jobs(*SMOKE, "algorithm=feddf", "fl_scene.reserve=0.1", "algorithm.B=32", "algorithm.steps=0,70")
+    clients_only, both = cost.estimate_costs(jobs)  # timed once
+    scene = jobs[0].experiment.fl_scene
+    visited = scene.cohort_size(scene.K) * scene.local_samples(1437 * 0.9 / scene.K)
+    assert both.seconds / clients_only.seconds == pytest.approx(1 + 70 * 32 / visited)
+
+
 def test_commands_that_add_to_a_sweep_at_once_lose_no_run(tmp_path):
     jobs = read_jobs(*SMOKE, "seed=range(8)", f"runs={tmp_path}")
     for job in jobs:

@@ -74,6 +74,11 @@ class FedAvg:
         return None
 
     @property
+    def server_samples(self) -> int:
+        """On how many samples the server trains after a round, for estimates of the time."""
+        return 0
+
+    @property
     def adjusts_gradient(self) -> bool:
         """Whether the algorithm has an `adjust_gradient` of its own."""
         return type(self).adjust_gradient is not FedAvg.adjust_gradient

@@ -53,6 +53,10 @@ class FedDF(FedAvg):
     def server_dataset(self) -> str | None:
         return self.data
 
+    @property
+    def server_samples(self) -> int:
+        return self.steps * self.B
+
     def fuse(self, server: ServerState, update: CohortUpdate, context: ServerContext) -> dict[str, float]:
         started = time.perf_counter()
         trainer, images = context.trainer, context.unlabelled

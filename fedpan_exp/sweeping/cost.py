@@ -74,16 +74,17 @@ def estimate_costs(jobs: Sequence[Job]) -> list[Cost]:
         clients, speed_key = scene.K or size.users, _key(settings, SPEED)
         cohort_size = scene.cohort_size(clients)
         work = once(count_work, speed_key, experiment, clients)
-        if speed_key in earlier:
-            sample_s = earlier[speed_key]
-        else:
-            ranks = count_ranks(experiment.ranks, cohort_size, experiment.fabric.make().device)
-            family = type(experiment.model).__name__ + _key(settings, ("fabric",))
-            sample_s = work.operations / once(measure_speed, family, experiment, work.operations, ranks) / ranks
         visits = job.rounds_left * cohort_size
         samples = scene.samples if scene.partition == VIRTUAL else size.images * (1 - scene.reserve) / clients
         samples *= 1 - scene.local_test  # per client, on average
-        seconds = visits * scene.local_samples(samples) * sample_s
+        trained = visits * scene.local_samples(samples)
+        if speed_key in earlier:
+            seconds = trained * earlier[speed_key]
+        else:
+            ranks = count_ranks(experiment.ranks, cohort_size, experiment.fabric.make().device)
+            family = type(experiment.model).__name__ + _key(settings, ("fabric",))
+            sample_s = work.operations / once(measure_speed, family, experiment, work.operations, ranks)
+            seconds = sample_s * (trained / ranks + job.rounds_left * experiment.algorithm.server_samples)
         costs.append(Cost(seconds, scene.H * RECORD_BYTES + work.weight_bytes + PLOT_BYTES, visits * work.sent_bytes))
     return costs
 
