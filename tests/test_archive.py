@@ -33,7 +33,9 @@ def test_an_archive_is_read_like_its_folder(folder, tmp_path, call_main):
     (from_folder,), (from_archive,) = (read_sweeps([path], load(path))[0] for path in (folder, archive))
     assert list(from_archive.runs.index) == list(from_folder.runs.index)
     assert call_main(report.main, archive, "--out", tmp_path / "report").code == 0
-    assert (tmp_path / "report" / "index.html").exists()
+    page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+    assert page.count("in an archive") == 4
+    assert "config.yaml</a>" not in page  # in a folder that is gone when the process has ended
 
 
 def test_an_archive_says_nothing_about_the_machine(folder, tmp_path, call_main):

@@ -12,8 +12,10 @@ from run_sweeps import make_sweep
 
 from fedpan_exp.report import load
 from fedpan_exp.report.build import Report
-from fedpan_exp.report.frame import key
+from fedpan_exp.report.charts import chart_data
+from fedpan_exp.report.frame import key, setting_names
 
+PANS = (("off", 0.0), ("add", 0.05), ("mul", 0.1))
 HTML = "</script><script>document.title='hacked'</script><img src=x onerror=\"document.title='hacked'\">"
 
 
@@ -133,6 +135,16 @@ def test_filters_by_click_are_in_the_url(driver, page):
     assert visible_rows(driver) == 37
     click(driver, "#filters [data-facet=status][data-value=diverged]")
     assert visible_rows(driver) == 1
+
+
+def test_further_pans_of_a_setting_have_colours_of_their_own(tmp_path):
+    for pan in PANS:
+        make_run(tmp_path, pan=pan)
+    runs = load(tmp_path)
+    data = chart_data(runs.assign(label=""), setting_names(runs), [])
+    colours = {line["label"].split(" ·")[0]: line["style"]["line"]["color"] for line in data["lines"]["setting"]}
+    assert colours["PANs off"] in (colours["PAN+ 0.05"], colours["PAN∘ 0.1"])
+    assert len(set(colours.values())) == 2
 
 
 def test_curves_are_means_with_bands_in_the_colour_of_their_pair(driver, page):

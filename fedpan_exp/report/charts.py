@@ -78,17 +78,20 @@ def chart_data(runs: pd.DataFrame, names: Sequence[str], distinguishing: Sequenc
 
 
 def lines(runs: pd.DataFrame, by: pd.Series) -> list[dict[str, Any]]:
-    """The lines of the curves. PANs off and on share a colour: off is solid, and each PAN has its own dashes."""
+    """The lines of the curves. PANs off and the first PAN share a colour: off is solid, each PAN has its own dashes."""
     result: list[dict[str, Any]] = []
+    colours: dict[tuple[int, int], str] = {}
     for _, group in runs[runs["curve"].notna()].groupby(by, sort=False):
         first = group.iloc[0]
         pans = runs["pan"][(runs["base"] == first["base"]) & (runs["pan"] != "off")].unique().tolist()
-        dash = "solid" if first["pan"] == "off" else DASHES[pans.index(first["pan"]) % len(DASHES)]
+        place = -1 if first["pan"] == "off" else pans.index(first["pan"])
+        dash = "solid" if place < 0 else DASHES[place % len(DASHES)]
+        colour = colours.setdefault((first["base"], max(place, 0)), COLOURS[len(colours) % len(COLOURS)])
         pan = "PANs off" if first["pan"] == "off" else first["pan"]
         seeds = f"mean of {len(group)} seeds" if len(group) > 1 else f"seed {text_of(first['seed'])}"
         unfinished = "" if first["status"] == "done" else f" [{first['status']}]"
         style = {
-            "line": {"color": COLOURS[first["base"] % len(COLOURS)], "dash": dash},
+            "line": {"color": colour, "dash": dash},
             "marker": {"symbol": SYMBOLS[len(result) % len(SYMBOLS)], "size": 6, "maxdisplayed": 9},
         }
         label = " · ".join(filter(None, (first["label"], pan, seeds))) + unfinished

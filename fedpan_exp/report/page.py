@@ -22,6 +22,7 @@ from fedpan_exp.report.claims import PaperFigure
 from fedpan_exp.report.comparison import FACETS, PAIRED
 from fedpan_exp.report.describe import describe, distinguishing_keys
 from fedpan_exp.report.frame import VALUE, column, each, setting_names
+from fedpan_exp.tracking.archive import is_archived
 
 if TYPE_CHECKING:
     from fedpan_exp.report.build import Drawn
@@ -51,7 +52,7 @@ def render(page: Page, out: Path) -> str:
     runs = page.runs.assign(
         status=status,
         label=[describe(run, names) for run in each(page.runs)],
-        link=[f"./{quote(os.path.relpath(folder.resolve(), out.resolve()))}" for folder in page.runs["folder"]],
+        link=[link(folder, out) for folder in page.runs["folder"]],
         last5=(100 * column(page.runs, VALUE)).map("{:.2f}".format, na_action="ignore"),
         best=(100 * column(page.runs, "summary/best_acc")).map("{:.2f}".format, na_action="ignore"),
     )
@@ -75,6 +76,11 @@ def render(page: Page, out: Path) -> str:
         digests=[base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts],
         data=json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(IN_SCRIPT),
     )
+
+
+def link(folder: Path, out: Path) -> str:
+    """The address of a run folder on the page; none of a run in an archive."""
+    return "" if is_archived(folder) else f"./{quote(os.path.relpath(folder.resolve(), out.resolve()))}"
 
 
 def cells(frame: pd.DataFrame) -> dict[str, Any]:

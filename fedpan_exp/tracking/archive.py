@@ -18,6 +18,7 @@ from fedpan_exp.system.errors import UserError, first_line
 from fedpan_exp.tracking.runs import SWEEPS, RunEntry, listed_jobs
 
 RECORDS = ("metrics.jsonl", "partition.csv", "summary.json")  # are archived as they are
+EXTRACTED = "fedpan_exp_"  # prefix of the temporary folders
 MEMBER = re.compile(
     r"[^/\\]+/(config\.yaml|status\.json|metrics\.jsonl|partition\.csv|summary\.json)|\.sweeps/[^/\\]+\.json"
 )
@@ -72,10 +73,15 @@ def as_folder(path: Path) -> Path:
     return _extract(path, path.stat().st_mtime_ns)
 
 
+def is_archived(run: Path) -> bool:
+    """Whether a run folder was extracted from an archive, and so is temporary."""
+    return run.parent.parent == Path(tempfile.gettempdir()) and run.parent.name.startswith(EXTRACTED)
+
+
 @lru_cache
 def _extract(path: Path, _changed: int) -> Path:
     """Extract what write_archive may have written, and nothing else; removed when the process ends."""
-    folder = Path(tempfile.mkdtemp(prefix="fedpan_exp_"))
+    folder = Path(tempfile.mkdtemp(prefix=EXTRACTED))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     try:
         with zipfile.ZipFile(path) as archive:

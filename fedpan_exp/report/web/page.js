@@ -41,13 +41,14 @@ async function drawCurves() {
   if (latest !== curves.latest) return; // a later change overtook this one
   const points = loaded.reduce((sum, [curve]) => sum + (curve ? curve.round.length : 0), 0);
   const every = chosen("rounds") === "all" ? 1 : Math.ceil(points / POINTS);
-  const traces = lines().flatMap((line, i) => tracesOf(line, loaded[i], x, y, every));
+  const shade = Math.round(Math.min(38, 150 / shown.size)).toString(16).padStart(2, 0); // of bands, which overlap
+  const traces = lines().flatMap((line, i) => tracesOf(line, loaded[i], x, y, every, shade));
   const remark = every > 1 ? `One of ${every} rounds is shown, without averaging; choose all rounds to see whole curves.` : "";
   const last = Math.max(...loaded.flat().map((curve) => curve.round.at(-1)));
   await draw("curves", traces, data.axes[x], data.metrics[y], remark, { uirevision: x + y, xaxis: x === "round" && last < 12 ? { dtick: 1 } : {} });
 }
 
-function tracesOf(line, columns, x, y, every) {
+function tracesOf(line, columns, x, y, every, shade) {
   const common = { ...line.style, name: plain(line.label), meta: line.name, legendgroup: line.name };
   if (!columns.length || columns.some((each) => !each[y])) return [{ ...common, mode: "lines", x: [null], y: [null], visible: "legendonly" }];
   const rounds = columns[0].round;
@@ -57,7 +58,7 @@ function tracesOf(line, columns, x, y, every) {
   const curve = { ...common, mode: "lines+markers", x: xs, y: ys, customdata: at.map((k) => rounds[k]), hovertemplate: "%{y:.4~g} (round %{customdata})" };
   if (columns.length < 2) return [curve];
   const [upper, lower] = [1, -1].map((sign) => heights.map((each) => mean(each) + sign * deviation(each)));
-  const outline = { x: [...xs, ...xs.toReversed()], y: [...upper, ...lower.reverse()], mode: "lines", line: { width: 0 }, fill: "toself", fillcolor: `${line.style.line.color}26` };
+  const outline = { x: [...xs, ...xs.toReversed()], y: [...upper, ...lower.reverse()], mode: "lines", line: { width: 0 }, fill: "toself", fillcolor: line.style.line.color + shade };
   return [{ ...common, ...outline, hoverinfo: "skip", showlegend: false }, curve];
 }
 
