@@ -102,6 +102,7 @@ def test_the_plan_and_the_sweep_count_the_same_experiment_once(command):
     again = command("sweeps=T", *SMOKE)
     assert again.code == 0
     assert [line.endswith("%  done before") for line in job_lines(again.out)] == [True] * 9
+    assert job_lines(again.out)[1].startswith("sweep  2/9  ")
     assert "9 done, 0 started, 0 locked, 0 to do" in command("sweeps=T", *SMOKE, "plan=true").out
 
 

@@ -45,8 +45,8 @@ class SweepProgress:
         choices = [choice for job in self._runs for choice in job.choices if choice.setting not in self._swept]
         if choices:
             print_status("chosen", describe_choices(choices))
-        for job in finished:
-            self._print(job, f"{job.record.status} before")
+        for number, job in enumerate(finished, 1):
+            self._print(number, job, f"{job.record.status} before")
 
     def show_settling(self, comparisons: int, settle: Settle) -> None:
         """Print what a sweep with seed=auto will do."""
@@ -65,7 +65,8 @@ class SweepProgress:
                 self._to_run.remove(job)
                 ended = self._launched - len(self._to_run)
                 time_left = (time.monotonic() - self._started_at) / ended * len(self._to_run)
-                self._print(job, _duration(job), f"{clock(time_left)} left" if self._to_run else "")
+                number = len(self._runs) - len(self._to_run)
+                self._print(number, job, _duration(job), f"{clock(time_left)} left" if self._to_run else "")
 
     def show_error(self, job: Job, error: str) -> None:
         with self._one_at_a_time:
@@ -91,8 +92,7 @@ class SweepProgress:
             all_ended.set()
             poller.join()
 
-    def _print(self, job: Job, *more: str) -> None:
-        number = len(self._runs) - len(self._to_run)
+    def _print(self, number: int, job: Job, *more: str) -> None:
         label = f"{job.label(self._swept):<{self._width}}"
         parts = ["sweep", f"{number:>{len(str(len(self._runs)))}}/{len(self._runs)}", label, job.accuracy, *more]
         console.print("  ".join(filter(None, parts)), markup=False)
