@@ -53,6 +53,7 @@ def test_names_are_checked_in_a_sweep_too(overrides, line):
         ["algorithm=fedavg,fedprox", "algorithm.mu=0.1"],  # some jobs have this setting; the sweep says which do not
         ["pan=glob(*)", "hydra/launcher=basic", "+seed=1", "fl_scene.alpha=interval(0.1,1)"],
         ["sweeps=alpha", "scale=laptop", "dataset.samples=100"],
+        ["seed=0,1", "hydra/launcher=slurm", "hydra.launcher.partition=gpu"],
     ],
 )
 def test_what_depends_on_the_job_is_left_to_the_sweep(overrides):

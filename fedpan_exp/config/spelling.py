@@ -40,7 +40,7 @@ def _suspects(overrides: Iterable[str]) -> list[str]:
     suspects = []
     for override in overrides:
         name, _, value = override.partition("=")
-        if not re.fullmatch(r"[\w.]+", name):  # +name, ~name, hydra/launcher, group@package
+        if not re.fullmatch(r"(?!hydra\.)[\w.]+", name):  # +name, ~name, hydra/launcher, hydra.launcher, group@package
             continue
         is_option = name in (*groups(), "sweeps") and re.fullmatch(r"\w+", value)
         if name not in all_names() or is_option:
