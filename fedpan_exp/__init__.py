@@ -14,7 +14,7 @@ from fedpan_exp.system.errors import UserError
 if TYPE_CHECKING:
     from fedpan_exp.api import Result, experiment, federate, load_runs, run
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = ["Result", "UserError", "experiment", "federate", "load_runs", "run"]
 
 torchvision_guard.install()

@@ -29,7 +29,7 @@ class MeanStd:
     sign: bool = False  # show a plus
 
     def __str__(self) -> str:
-        mean = "–" if np.isnan(self.mean) else f"{self.mean:{'+' if self.sign else ''},.{self.digits}f}"
+        mean = "–" if np.isnan(self.mean) else f"{self.mean:{'+' if self.sign else ''}z,.{self.digits}f}"  # z: no -0.00
         deviation = "" if np.isnan(self.deviation) else f" ± {self.deviation:.{self.digits}f}"
         return mean + deviation + (f" ({self.remark})" if self.remark else "")
 

@@ -23,8 +23,11 @@ def print_summary(runs: Sequence[Job], sweep: str | None) -> None:
     console.print()
     if len(runs) <= MAX_ROWS:
         names = swept_settings([job.overrides for job in runs])
-        columns = [*map(short_name, names), "last five", "status"]
-        console.print(plain_table(columns, [_row(job, names) for job in runs], numbers=["last five"]))
+        values = {short_name(name): [as_settings(job.overrides).get(name, "") for job in runs] for name in names}
+        if any(accuracies := [job.accuracy for job in runs]):  # some studies have none
+            values["last five"] = accuracies
+        values["status"] = [_status(job) for job in runs]
+        console.print(plain_table(values, zip(*values.values(), strict=True), numbers=["last five"]))
     counts = Counter(_status(job) for job in runs)
     folder = runs[0].experiment.runs
     text = ", ".join(f"{count} {status}" for status, count in counts.most_common())
@@ -42,11 +45,6 @@ class SearchResult(Callback):
             result = yaml.safe_load(path.read_text(encoding="utf-8"))
             best = "  ".join(f"{name}={value}" for name, value in result.get("best_params", {}).items())
             console.print(f"\nbest: {result.get('best_value', float('nan')):.2%} with {best}", markup=False)
-
-
-def _row(job: Job, names: Sequence[str]) -> list[str]:
-    chosen = as_settings(job.overrides)
-    return [*(chosen.get(name, "") for name in names), job.accuracy, _status(job)]
 
 
 def _status(job: Job) -> str:
