@@ -86,6 +86,17 @@ def test_other_algorithms_have_columns_of_their_own_next_to_the_papers(tmp_path)
     assert "89.10 with E=20" in result.footnotes[0]
 
 
+def test_variants_of_fedma_have_columns_of_their_own(tmp_path):
+    scene = {"dataset": "cifar10", "model": "vgg9", "pan": ("off", 0.0), "fl_scene__K": 16, "fl_scene__R": 1.0}
+    variants = [
+        {"algorithm__gamma": gamma, "algorithm__init": init} for gamma in (1.0, 7.0) for init in ("own", "common")
+    ]
+    jobs = [{"seed": seed} | scene | {"algorithm": "fedma"} | variant for seed in (0, 1) for variant in variants]
+    table = drawn_in(tmp_path, "compare_other", [*jobs, scene]).table
+    names = ("FedMA", "FedMA, common start", "FedMA, growing", "FedMA, growing, common start")
+    assert [table[f"{name}, ours (%)"].iloc[0].n for name in names] == [2, 2, 2, 2]
+
+
 @pytest.mark.parametrize(
     ("study", "pictures"),
     {

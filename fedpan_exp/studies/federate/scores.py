@@ -1,8 +1,10 @@
 """The paper's tables: our numbers next to the printed ones, drawn as dots on a line."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -12,10 +14,9 @@ from fedpan_exp.report.statistics import MeanStd, best_pan, seed_stats
 from fedpan_exp.report.style import GREY, SERIES
 from fedpan_exp.studies.federate.lines import RULE, trained_runs
 
-GROWING = "fedma, growing"  # with gamma above 1
-NAMES = {"fedprox": "FedProx", "fedma": "FedMA", GROWING: "FedMA, growing", "fed2": "Fed²", "feddf": "FedDF"}
+NAMES = {"fedprox": "FedProx", "fedma": "FedMA", "fed2": "Fed²", "feddf": "FedDF"}
 FEDMA = "FedMA, ours: the model after the last pass; the last five rounds would be of several passes"
-MARKERS = "osD^vPX*"
+MARKERS = "osD^vPX*<>"
 SCENE = [f"fl_scene.{letter}" for letter in ("K", "R", "alpha", "E")]
 Printed = Mapping[str, Mapping[str, float]]  # row -> method -> accuracy in %
 
@@ -31,16 +32,16 @@ def scenes(
     ours: dict[str, dict[str, MeanStd]] = {}
     printed: dict[str, dict[str, float]] = {}
     footnotes = [*notes, RULE]
-    variants = runs["algorithm"].mask(column(runs, "algorithm.gamma") > 1, GROWING)
-    run_here = {key: name for key, name in NAMES.items() if (variants == key).any()}
-    if "fedma" in run_here:
+    names, order = method_names(runs), list(NAMES.values())
+    run_here = sorted(names.dropna().unique(), key=lambda name: (order.index(name.split(",")[0]), name))
+    if (runs["algorithm"] == "fedma").any():
         footnotes.append(FEDMA)
     for values, group in runs.groupby(SCENE, sort=False):
         scene = f"({', '.join(map(show, values))})"
         # A scene of the paper, or one that differs from it only in E.
         paper = next((row for row in sorted(others, key=scene.__ne__) if _without_E(row) == _without_E(scene)), scene)
         best = best_pan(group[group["algorithm"] == "fedavg"])
-        cells = {name: _stats(group[variants[group.index] == key]) for key, name in run_here.items()}
+        cells = {name: _stats(group[names[group.index] == name]) for name in run_here}
         ours[scene] = {"PANs off": best.off, "PANs on": best.on, **cells}
         if paper == scene or f"{paper} off" not in findings:
             findings |= {f"{paper} off": best.off, f"{paper} on": best.on}
@@ -55,6 +56,13 @@ def scenes(
     return FigureResult(draw_scores(ours, printed), pd.DataFrame(rows), findings, footnotes)
 
 
+def method_names(runs: pd.DataFrame) -> pd.Series:
+    """Such as "FedProx" or "FedMA, growing, common start"; missing for algorithms that the paper's tables lack."""
+    growing = (column(runs, "algorithm.gamma") > 1).map({True: ", growing", False: ""})
+    common = (column(runs, "algorithm.init") == "common").map({True: ", common start", False: ""})
+    return runs["algorithm"].map(NAMES) + growing + common
+
+
 def _stats(runs: pd.DataFrame) -> MeanStd:
     return seed_stats(runs, "summary/final_acc" if (runs["algorithm"] == "fedma").any() else VALUE)
 
@@ -65,11 +73,13 @@ def _without_E(scene: str) -> str:
 
 def draw_scores(ours: Mapping[str, Mapping[str, MeanStd]], printed: Printed) -> Figure:
     """Our results are filled, the paper's are hollow; methods that only the paper has are labelled ticks."""
-    figure, (panel,) = panels([""], "accuracy (%)", size=(7.5, max(2.4, 0.6 * len(ours) + 1.2)))
+    figure, (panel,) = panels([""], "accuracy (%)", size=(7.5, max(2.4, 1.1 * len(ours) + 1.2)))
     for y, (name, cells) in enumerate(ours.items()):
         paper = dict(printed.get(name, {}))
-        for colour, marker, (label, cell) in zip(SERIES, MARKERS, cells.items(), strict=False):
-            panel.errorbar(cell.mean, y + 0.15, xerr=cell.deviation, fmt=marker, color=colour, capsize=3, label=label)
+        heights = np.linspace(y + 0.05, y + 0.4, len(cells))  # one below the other: they may be equal
+        looks = zip(cycle(SERIES), cycle(MARKERS), heights, cells.items(), strict=False)
+        for colour, marker, height, (label, cell) in looks:
+            panel.errorbar(cell.mean, height, xerr=cell.deviation, fmt=marker, color=colour, markersize=4, label=label)
             if label in paper:
                 hollow: dict[str, Any] = {"color": colour, "markerfacecolor": "none", "label": f"{label}, paper"}
                 panel.plot(paper.pop(label), y - 0.15, marker, **hollow)
