@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # Lightning takes seconds to import
     from fedpan_exp.training.module import Classifier
 
 # Most activation values of the widest layer in one evaluation batch: more do not fit into a CPU's cache.
-MAX_ACTIVATION_VALUES = {"cpu": 6_000_000, "cuda": 400_000_000}
+MAX_ACTIVATION_VALUES = {"cpu": 1_500_000, "cuda": 400_000_000}
 LARGEST_EVALUATION_BATCH = 2_000
 
 
