@@ -6,7 +6,7 @@ from math import isnan
 import pandas as pd
 from matplotlib.figure import Figure
 
-from fedpan_exp.report.figure import FigureResult, Findings, panels
+from fedpan_exp.report.figure import FigureResult, Findings, legend_below, panels
 from fedpan_exp.report.frame import PAN_NAMES, column, each
 from fedpan_exp.report.statistics import MeanStd, gains_over, mean_of_seeds, mean_std, measured, seed_stats
 from fedpan_exp.report.style import GREY, OFF, ON
@@ -50,13 +50,16 @@ def compare_variants(runs: pd.DataFrame) -> FigureResult:
 
 def draw_differences(table: pd.DataFrame) -> Figure:
     compared = table[table["variant"] != "off"]
+    compared = compared.assign(is_pan=compared["variant"].str.startswith(tuple(PAN_NAMES.values())))
+    compared = compared.sort_values("is_pan", ascending=False, kind="stable")
     xlabel = "accuracy minus that of the plain network\n(points, 95% intervals)"
-    figure, (panel,) = panels([""], xlabel, size=(6.0, 1.0 + 0.25 * len(compared)))
-    for y, (variant, cell) in enumerate(zip(compared["variant"], compared["difference (points)"], strict=True)):
-        colour = ON if variant.startswith(tuple(PAN_NAMES.values())) else OFF
-        panel.errorbar(cell.mean, y, xerr=cell.half_width, fmt="o", color=colour, capsize=3, markersize=4)
+    figure, (panel,) = panels([""], xlabel, size=(6.0, 1.2 + 0.25 * len(compared)))
+    for y, (is_pan, cell) in enumerate(zip(compared["is_pan"], compared["difference (points)"], strict=True)):
+        look = {"color": ON, "label": "PANs"} if is_pan else {"color": OFF, "label": "controls and other kinds"}
+        panel.errorbar(cell.mean, y, xerr=cell.half_width, fmt="o", capsize=3, markersize=4, **look)
     panel.axvline(0, color=GREY, linewidth=1)
-    panel.set_yticks(range(len(compared)), compared["variant"], fontsize=8)
+    panel.set_yticks(range(len(compared)), compared["variant"].str.removeprefix("off algorithm="), fontsize=8)
+    legend_below(figure, panel)
     panel.invert_yaxis()
     return figure
 
