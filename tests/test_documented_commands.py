@@ -184,7 +184,9 @@ def test_a_documented_command_runs(command, place, tmp_path, monkeypatch, capsys
     monkeypatch.chdir(place)
     if "--watch" in command:
         monkeypatch.setattr("time.sleep", interrupt)
-    monkeypatch.setattr("fedpan_exp.sweeping.plan.estimate_costs", lambda jobs: [])  # tests/test_sweep.py estimates
+    monkeypatch.setattr(
+        "fedpan_exp.sweeping.plan.estimate_costs", lambda jobs: [None] * len(jobs)
+    )  # tests/test_sweep.py estimates
     if " new " in command:
         monkeypatch.chdir(tmp_path)
     parent = (place / "RUN").readlink().name

@@ -86,6 +86,8 @@ def test_the_plan_and_the_sweep_count_the_same_experiment_once(command):
     assert planned.code == 0, planned.err
     assert "21, of which 12 repeat another job's experiment: 9 runs" in planned.out
     assert "0 done, 0 started, 0 locked, 9 to do" in planned.out
+    (kind,) = planned.out.split("\n\n")[-1].splitlines()[1:]
+    assert re.fullmatch(r"federate +digits +mlp +\d +9 +\d:\d\d", kind.strip()), kind
     assert not Path("runs").exists()
 
     swept = command("sweeps=T", *SMOKE)

@@ -54,8 +54,8 @@ class Work(NamedTuple):
     weight_bytes: int
 
 
-def estimate_costs(jobs: Sequence[Job]) -> list[Cost]:
-    """Estimate each run, leaving out those whose clients are unknown without their dataset."""
+def estimate_costs(jobs: Sequence[Job]) -> list[Cost | None]:
+    """Estimate each run; None where its clients are unknown without its dataset."""
     earlier = earlier_speeds({Path(job.experiment.runs) for job in jobs})
     known: dict[str, Any] = {}  # what jobs have in common is found out once
 
@@ -65,11 +65,12 @@ def estimate_costs(jobs: Sequence[Job]) -> list[Cost]:
             known[name] = function(*args)
         return known[name]
 
-    costs = []
+    costs: list[Cost | None] = []
     for job in jobs:
         experiment, scene, settings = job.experiment, job.experiment.fl_scene, job.record.settings
         size: DatasetSize | None = once(dataset_size, _key(settings, ("dataset",)), experiment)
         if size is None:
+            costs.append(None)
             continue
         clients, speed_key = scene.K or size.users, _key(settings, SPEED)
         cohort_size = scene.cohort_size(clients)

@@ -55,8 +55,8 @@ def draw_differences(table: pd.DataFrame) -> Figure:
     xlabel = "accuracy minus that of the plain network\n(points, 95% intervals)"
     figure, (panel,) = panels([""], xlabel, size=(6.0, 1.2 + 0.25 * len(compared)))
     for y, (is_pan, cell) in enumerate(zip(compared["is_pan"], compared["difference (points)"], strict=True)):
-        look = {"color": ON, "label": "PANs"} if is_pan else {"color": OFF, "label": "controls and other kinds"}
-        panel.errorbar(cell.mean, y, xerr=cell.half_width, fmt="o", capsize=3, markersize=4, **look)
+        colour, label = (ON, "PANs") if is_pan else (OFF, "controls and other kinds")
+        panel.errorbar(cell.mean, y, xerr=cell.half_width, fmt="o", capsize=3, markersize=4, color=colour, label=label)
     panel.axvline(0, color=GREY, linewidth=1)
     panel.set_yticks(range(len(compared)), compared["variant"].str.removeprefix("off algorithm="), fontsize=8)
     legend_below(figure, panel)
