@@ -1,6 +1,7 @@
 """The fast local optimizer and products take the same steps as torch's, and clip as torch does."""
 
 import copy
+import math
 from collections.abc import Callable
 
 import pytest
@@ -15,8 +16,9 @@ from fedpan_exp.models import Network, Pan
 from fedpan_exp.models.mlp import MLP
 from fedpan_exp.models.network import Shape
 from fedpan_exp.models.resnet import ResNet
-from fedpan_exp.training import FlatNet, Training, fast_sgd
-from fedpan_exp.training.fast_sgd import LocalSGD, OneDNNLinear
+from fedpan_exp.training import FlatNet, Training, onednn
+from fedpan_exp.training.fast_sgd import LocalSGD, clip_gradients
+from fedpan_exp.training.onednn import OneDNNLinear, joint_bound, use_onednn
 
 
 def small_net() -> MLP:
@@ -126,7 +128,7 @@ def with_onednn(monkeypatch):
     """As on an AMD processor with AVX-512."""
     if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         pytest.skip("this build of torch has no oneDNN")
-    monkeypatch.setattr(fast_sgd, "onednn_is_faster", lambda: True)
+    monkeypatch.setattr(onednn, "onednn_is_faster", lambda: True)
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -136,7 +138,7 @@ def test_products_of_onednn_are_those_of_torch(with_onednn, bias, trains):
     layer = nn.Linear(300, 256, bias)
     layer.requires_grad_("weight" in trains)
     ours = copy.deepcopy(layer)
-    fast_sgd.use_fast_products(ours)
+    use_onednn(ours)
     assert isinstance(ours, OneDNNLinear)
     outputs, gradients = [], []
     for each in (ours, layer):
@@ -155,12 +157,75 @@ def test_products_of_onednn_are_those_of_torch(with_onednn, bias, trains):
 
 def test_only_wide_layers_in_32_bits_use_onednn(with_onednn):
     net = nn.Sequential(nn.Linear(256, 256), nn.Linear(256, 255), nn.Conv2d(1, 1, 3))
-    fast_sgd.use_fast_products(net)
+    use_onednn(net)
     assert [type(layer) for layer in net] == [OneDNNLinear, nn.Linear, nn.Conv2d]
     x = torch.randn(3, 256, dtype=torch.float64)
     assert torch.equal(net[0].double()(x), F.linear(x, net[0].weight, net[0].bias))
     sequences = torch.randn(2, 3, 256)
     assert torch.equal(net[0].float()(sequences), F.linear(sequences, net[0].weight, net[0].bias))
+
+
+@pytest.fixture
+def wide_layer(with_onednn):
+    torch.manual_seed(0)
+    layer = nn.Linear(300, 256)
+    (wide,) = use_onednn(layer)
+    return wide
+
+
+X = torch.linspace(-1, 1, 8 * 300).reshape(8, 300)
+
+
+def gradients_of(layer: OneDNNLinear) -> list[torch.Tensor]:
+    return [layer.weight.grad, layer.bias.grad]
+
+
+def test_a_wide_layer_bounds_the_norm_of_its_gradient(wide_layer):
+    assert joint_bound([torch.ones(3)], [wide_layer]) == math.inf  # before backward
+    wide_layer(X).square().sum().backward()
+    exact = torch.cat([gradient.flatten() for gradient in gradients_of(wide_layer)]).norm().item()
+    assert exact < joint_bound(gradients_of(wide_layer), [wide_layer]) < 3 * exact
+    before = wide_layer.weight.grad.clone()
+    clip_gradients(gradients_of(wide_layer), 3 * exact, [wide_layer])  # the bound decides
+    clip_gradients(gradients_of(wide_layer), 1.001 * exact, [wide_layer])  # the norm decides
+    assert torch.equal(wide_layer.weight.grad, before)
+    clip_gradients(gradients_of(wide_layer), exact / 2, [wide_layer])
+    torch.testing.assert_close(wide_layer.weight.grad, before / 2)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda layer: layer(X).sum() + layer.weight.square().sum(),
+        lambda layer: layer.weight.square().sum() + layer(X).sum(),
+        lambda layer: layer(X).sum() + layer(2 * X).sum(),
+        lambda layer: layer(X).sum() + layer(X.view(1, 8, 300)).sum(),
+        lambda layer: layer(X.view(1, 8, 300)).sum() + layer(X).sum(),
+    ],
+)
+def test_a_gradient_that_is_no_single_product_has_no_bound(wide_layer, loss):
+    loss(wide_layer).backward()
+    assert joint_bound(gradients_of(wide_layer), [wide_layer]) == math.inf
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda gradients: torch._foreach_add_(gradients, gradients, alpha=1e6),  # as an algorithm's correction
+        lambda gradients: [gradient.mul_(1e6) for gradient in gradients],
+        lambda gradients: gradients[0].view(-1).index_fill_(0, torch.arange(9), 1e6),
+    ],
+)
+def test_a_changed_gradient_has_no_bound(wide_layer, change):
+    wide_layer(X).sum().backward()
+    with torch.no_grad():
+        change(gradients_of(wide_layer))
+    assert joint_bound(gradients_of(wide_layer), [wide_layer]) == math.inf
+
+
+def test_a_wide_layer_can_be_copied_after_training(wide_layer):
+    wide_layer(X.clone().requires_grad_()).sum().backward()
+    assert torch.equal(copy.deepcopy(wide_layer).weight, wide_layer.weight)
 
 
 def test_onednn_is_part_of_fast_training_and_takes_the_same_steps(with_onednn):

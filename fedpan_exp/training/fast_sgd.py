@@ -1,12 +1,9 @@
-"""Everything in local training that trades elegance for speed; `training.fast=false` does without it.
+"""Local training that trades elegance for speed; `training.fast=false` does without it, and without `onednn`.
 
 Federated learning takes many small steps, so the overhead per step matters. Measured on two cores:
 
 - `LocalSGD`: torch.optim takes 90 µs per step to call its fused kernel, a sixth of a step of a small network.
-- `clip_gradients`: torch's clip_grad_norm_ also multiplies gradients that are below the bound.
-- `OneDNNLinear`: MKL, torch's default for matrix products, uses AVX2 on AMD processors that have AVX-512. With oneDNN,
-  which convolutions use anyway, a step of a network with 3 million weights takes half the time, and its evaluation a
-  third. Both round differently.
+- `clip_gradients`: torch's clip_grad_norm_ also multiplies gradients that are below the largest norm.
 - `keep_freed_memory`: otherwise gradients are returned to the system at every step and come back as a thousand page
   faults, 5% of a step of a network with 3 million weights.
 """
@@ -16,16 +13,12 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
-from torch.nn import functional as F
+from torch import Tensor
 
-SMALLEST_LAYER = 2**16  # weights; for fewer, autograd through Python costs more than the products gain
+from fedpan_exp.training.onednn import OneDNNLinear, joint_bound
+
 TORCHS_EPSILON = 1e-6  # which clip_grad_norm_ adds to the norm
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's mallopt
@@ -77,9 +70,12 @@ class LocalSGD:
         return [] if self._is_first_step or not self._momentum else self._momenta
 
 
-def clip_gradients(gradients: list[Tensor], largest_norm: float | None) -> None:
-    """Scale gradients, in place, such that their joint norm is at most `largest_norm`; None: do nothing."""
-    if largest_norm is None:
+def clip_gradients(gradients: list[Tensor], largest_norm: float | None, wide: Sequence[OneDNNLinear] = ()) -> None:
+    """Scale gradients, in place, such that their joint norm is at most `largest_norm`; None: do nothing.
+
+    `wide` are the layers that know a bound of their gradient's norm.
+    """
+    if largest_norm is None or joint_bound(gradients, wide) <= largest_norm:
         return
     norms = torch._foreach_norm(gradients)
     on_cpu = gradients[0].device.type == "cpu"  # a GPU would have to wait for the comparison
@@ -87,59 +83,6 @@ def clip_gradients(gradients: list[Tensor], largest_norm: float | None) -> None:
         return
     divisor = (torch.stack(norms).norm() + TORCHS_EPSILON) / largest_norm
     torch._foreach_div_(gradients, divisor.clamp_(min=1.0))
-
-
-def use_fast_products(net: nn.Module) -> None:
-    """Let the wide linear layers of a network on the CPU multiply with oneDNN, where that is faster."""
-    if onednn_is_faster():
-        for layer in net.modules():
-            if type(layer) is nn.Linear and layer.weight.numel() >= SMALLEST_LAYER:
-                layer.__class__ = OneDNNLinear
-
-
-@cache
-def onednn_is_faster() -> bool:
-    """Whether MKL leaves AVX-512 unused. A property of the machine, not a measurement: the bits depend on it."""
-    has_both = torch.backends.mkl.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-    cpuinfo = Path("/proc/cpuinfo")
-    is_amd = cpuinfo.exists() and "AuthenticAMD" in cpuinfo.read_text()
-    return has_both and is_amd and torch.backends.cpu.get_cpu_capability() == "AVX512"
-
-
-class OneDNNLinear(nn.Linear):
-    """Multiplies with oneDNN; sequences and other precisions, which a plugin's network may have, are left to torch."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        if x.dim() != 2 or x.dtype != torch.float32:
-            return F.linear(x, self.weight, self.bias)
-        if torch.is_grad_enabled():
-            return OneDNNProduct.apply(x, self.weight, self.bias)
-        return _product(x, self.weight, self.bias)
-
-
-class OneDNNProduct(torch.autograd.Function):
-    """x W^T + b"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        return _product(x, weight, bias)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight = ctx.saved_tensors
-        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
-        return (
-            _product(gradient, weight.t()) if needs_x else None,
-            _product(gradient.t(), x.t()) if needs_weight else None,
-            gradient.sum(0) if needs_bias else None,
-        )
-
-
-def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Like F.linear, in oneDNN."""
-    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
 def keep_freed_memory() -> None:

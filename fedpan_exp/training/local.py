@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from fedpan_exp.data import Batch, ImageTensors, ImageTransform
 from fedpan_exp.models import Network
-from fedpan_exp.training.fast_sgd import LocalSGD, clip_gradients, keep_freed_memory, use_fast_products
+from fedpan_exp.training.fast_sgd import LocalSGD, clip_gradients, keep_freed_memory
 from fedpan_exp.training.flat import FlatNet
 from fedpan_exp.training.loss_scaling import LossScaling
+from fedpan_exp.training.onednn import OneDNNLinear, use_onednn
 from fedpan_exp.training.recipe import classification_loss
 
 if TYPE_CHECKING:  # Lightning takes seconds to import
@@ -61,8 +62,9 @@ class LocalTrainer:
 
         self.fabric, self.settings, self.transform = fabric, module.settings, transform
         converts = type(fabric.strategy.precision) is not Precision  # to another precision, in Fabric's wrapper
+        wide: list[OneDNNLinear] = []
         if self.settings.fast and not converts and fabric.device.type == "cpu":
-            use_fast_products(module.net)
+            wide = use_onednn(module.net)
         self.scaling = LossScaling(fabric.strategy.precision)
         self._module = fabric.setup_module(module)
         # In full precision Fabric's wrapper has nothing to convert, and takes 50 µs per call.
@@ -74,7 +76,7 @@ class LocalTrainer:
         self._clip_gradient_norm = module.clip_gradient_norm
         if self.settings.fast and not self.scaling.is_active:
             self._optimizer = LocalSGD(self.net.parameters, self.settings.momentum)
-            self._clip_gradient_norm = lambda: clip_gradients(self.net.gradients(), self.settings.clip)
+            self._clip_gradient_norm = lambda: clip_gradients(self.net.gradients(), self.settings.clip, wide)
             keep_freed_memory()
 
     def _forward(self, net: Network, converts: bool) -> Callable[..., Any] | None:

@@ -19,7 +19,7 @@ class Training:
     clip: float | None = None  # largest norm of the gradient
     warmup: str = "steps"  # over the first steps of each client's round, over the first rounds of the run, or none
     warmup_length: int = 10
-    fast: bool = True  # false: plain torch instead of fast_sgd.py
+    fast: bool = True  # false: plain torch instead of fast_sgd.py and onednn.py
     decay_to: str = "zero"  # where weight decay pulls to; random: a point drawn like the initial weights
     neuron_rates: str = "plain"  # compensated: those of PAN∘ times 1 / (1 + e)^2
 
