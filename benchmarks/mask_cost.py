@@ -1,5 +1,6 @@
 """Cost of entries that are not trained: a step with a mask relative to one without."""
 
+import statistics
 import time
 
 import torch
@@ -10,7 +11,7 @@ from fedpan_exp.studies.shared.setup import make_trainer
 from fedpan_exp.system.console import quietly
 from fedpan_exp.training import LocalTrainer, classification_loss
 
-STEPS, REPEATS = 10, 12
+STEPS, REPEATS = 10, 30
 
 
 def mask_cost(job: tuple[str, ...], *overrides: str, frozen: float = 0.0) -> float:
@@ -18,12 +19,12 @@ def mask_cost(job: tuple[str, ...], *overrides: str, frozen: float = 0.0) -> flo
     plain, masked = (_trainer(*job, "pan=off"), _trainer(*job, "pan=off", *overrides))
     images = torch.randn(64, *config.experiment(*job).dataset.shape)
     mask = random_mask(masked.net, 0, 0.0, frozen) if frozen else None
-    seconds: dict[bool, list[float]] = {False: [], True: []}
+    ratios = []
     for _ in range(REPEATS):
-        seconds[False].append(_time_steps(plain, images))
+        without = _time_steps(plain, images)
         with masked.net.freezing(mask):
-            seconds[True].append(_time_steps(masked, images))
-    return min(seconds[True]) / min(seconds[False])
+            ratios.append(_time_steps(masked, images) / without)
+    return statistics.median(ratios)
 
 
 def _trainer(*overrides: str) -> LocalTrainer:

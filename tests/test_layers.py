@@ -37,8 +37,6 @@ ALLOWED = {
     "dashboard": {"system", "tracking", "dashboard_pairs"},
     "dashboard_pairs": {"tracking", "report"},
     "selftest": {"system", "federation", "api"},
-    "ledger": {"system", "runs"},
-    "thermometer": {"system", "misalignment"},
 }
 
 

@@ -223,6 +223,18 @@ def test_a_changed_gradient_has_no_bound(wide_layer, change):
     assert joint_bound(gradients_of(wide_layer), [wide_layer]) == math.inf
 
 
+def test_a_gradient_with_cleared_entries_keeps_its_bound(with_onednn):
+    net = FlatNet(MLP(300, 256, 1, 3, Pan()))
+    (wide,) = use_onednn(net.net)
+    frozen = torch.arange(len(net.weights)) % 2 == 0
+    with net.freezing(frozen):
+        F.cross_entropy(net(X.view(8, 1, 1, 300)), torch.zeros(8, dtype=torch.long)).backward()
+        net.clear_frozen_gradients()
+    assert not wide.weight.grad[net.named_views(frozen)["body.fc1.weight"]].any()
+    exact = torch.cat([gradient.flatten() for gradient in net.gradients()]).norm().item()
+    assert exact < joint_bound(net.gradients(), [wide]) < 5 * exact
+
+
 def test_a_wide_layer_can_be_copied_after_training(wide_layer):
     wide_layer(X.clone().requires_grad_()).sum().backward()
     assert torch.equal(copy.deepcopy(wide_layer).weight, wide_layer.weight)
