@@ -71,7 +71,7 @@ def show_help(args: list[str]) -> None:
 
 def check_spelling(options: set[str], settings: list[str]) -> None:
     """Reject misspelt names before torch is imported, unless plugins or other configs may have added names."""
-    if "torch" in sys.modules:  # nothing to gain: composing finds them too
+    if not settings or "torch" in sys.modules:  # nothing to find, or nothing to gain: composing finds them too
         return
     names_plugins = any(setting.lstrip("+").startswith("plugins=") for setting in settings)
     if names_plugins or has_installed_plugins() or OTHER_CONFIGS & options or "TORCHELASTIC_RUN_ID" in os.environ:

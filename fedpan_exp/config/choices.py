@@ -57,6 +57,8 @@ def find_choices(cfg: DictConfig, hydra: HydraConf, args: Sequence[str]) -> list
 
 def find_changes(cfg: DictConfig, overrides: Sequence[str]) -> list[str]:
     """The overrides that change something: options other than the default, and settings with other values."""
+    if not overrides:
+        return []
     default_options, _ = _read(CONF / "config.yaml", "config")
     options = [override for override in overrides if _key(override) in default_options]
     defaults, chosen = (_flat(OmegaConf.to_container(each, resolve=True)) for each in (compose_config(*options), cfg))
