@@ -286,6 +286,27 @@ STUDIES = {"quiet": Quiet}
     assert not (folder / "runs").exists()
 
 
+def test_a_study_may_sum_up_in_words(command, tmp_path):
+    (tmp_path / "words.py").write_text("""
+from dataclasses import dataclass
+from fedpan_exp.studies.study import Study
+
+@dataclass
+class Words(Study):
+    name: str = "words"
+
+    def run(self, experiment, record, stop):
+        record.start()
+        record.write_summary({"summary/colour": "blue", "summary/size": 12345.678})
+
+STUDIES = {"words": Words}
+""")
+    for _ in ("now", "done before"):
+        printed = command("plugins=[words.py]", "study=words", "dataset=digits", "logger=none")
+        assert printed.code == 0, printed.err
+        assert re.search(r"colour +blue +\n +size +1.235e\+04", printed.out)
+
+
 def test_a_plugin_that_is_given_twice_counts_once(folder):
     assert len(fp.experiment("plugins=[mine.py,./mine.py]", "algorithm=half").used_plugins()) == 1
 

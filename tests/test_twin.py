@@ -1,5 +1,7 @@
 """A PAN network and its plain twin: equal up to rounding where docs/identity.md says so, different elsewhere."""
 
+import re
+
 import pytest
 import torch
 
@@ -10,8 +12,9 @@ from fedpan_exp.report.frame import load
 from fedpan_exp.studies.shared.setup import make_task, set_up
 from fedpan_exp.studies.twin.figure import draw
 from fedpan_exp.studies.twin.plain_twin import broken_conditions
-from fedpan_exp.studies.twin.study import describe, make_twin
-from fedpan_exp.system.atomic_io import read_lines
+from fedpan_exp.studies.twin.study import make_twin
+from fedpan_exp.studies.twin.verdict import Verdict, recorded_verdict
+from fedpan_exp.system.atomic_io import read_json, read_lines
 from fedpan_exp.system.errors import ConfigError
 from fedpan_exp.tracking.record import Record
 
@@ -88,7 +91,9 @@ def test_training_does_not_absorb(case):
     settings = small(*MLP, *BROKEN[case])
     assert difference(settings) > 1e-4
     (condition,) = broken_conditions(settings)
-    assert describe(settings, 1.0, False).endswith(condition)
+    assert (
+        Verdict(1.0, 1e-9).describe([condition]) == f"not absorbed: largest difference of a weight 1.0e+00; {condition}"
+    )
 
 
 @pytest.mark.parametrize("exact", [(*ADD, "training.clip=0.1"), (*ADD, *SERVER_ADAM)], ids=" ".join)
@@ -109,6 +114,27 @@ def test_the_study_prints_and_draws(command):
     assert result.code == 0, result.err
     assert "result    absorbed: largest difference of a weight " in result.out
     assert (result.runs[-1] / "twin.png").exists()
+
+
+def test_the_verdict_is_undecided_where_rounding_alone_exceeds_the_tolerance(command):
+    """In 32 bits, with a learning rate at which a change of the last bit grows a million times."""
+    result = command(*SMALL, *MLP, *MUL, "fabric.precision=32-true", "training.lr=3", "fl_scene.H=8", "fl_scene.E=5")
+    assert result.code == 0, result.err
+    assert re.search(r"result    undecided: largest difference of a weight \S+, by rounding alone \S+\n", result.out)
+    summary = read_json(result.runs[-1] / "summary.json")
+    assert min(summary["summary/difference"], summary["summary/rounding"]) >= 1e-3
+    assert "summary/absorbed" not in summary
+    assert recorded_verdict(load(result.runs[-1].parent).iloc[0]) == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("difference", "rounding", "verdict"),
+    [(1e-12, None, "absorbed"), (1e-3, None, "not absorbed"), (1e-3, 1e-12, "not absorbed"), (1e-3, 1e-6, "undecided")],
+)
+def test_verdicts_are_written_and_read(difference, rounding, verdict):
+    found = Verdict(difference, 1e-9, rounding)
+    assert str(found) == verdict
+    assert recorded_verdict(found.summary()) == verdict
 
 
 def test_the_figure_of_several_runs_has_a_line_for_each(command):

@@ -1,6 +1,8 @@
 """Output at the start and the end of a run: what is special about its settings, its results, what to do next."""
 
 from collections.abc import Sequence
+from numbers import Real
+from typing import Any
 
 from rich.table import Table
 
@@ -24,6 +26,7 @@ SHOWN = {  # key of the summary -> label and format
     "summary/ot_middle": ("test accuracy midway, OT+Avg", "{:.2%}".format),
     "summary/twin_acc": ("test accuracy of the plain twin, last", "{:.2%}".format),
     "summary/difference": ("largest difference of a weight", "{:.1e}".format),
+    "summary/rounding": ("the same by rounding alone", "{:.1e}".format),
     "summary/absorbed": ("absorbed", lambda value: "yes" if value else "no"),
     "summary/rounds": ("rounds", "{:,}".format),
     "summary/comm/up_bytes": ("sent by clients", lambda value: f"{value / 1e6:,.1f} MB"),
@@ -85,11 +88,16 @@ def print_results(record: Record, baseline: Baseline | None = None, earlier: boo
     return accuracy
 
 
+def _short(value: Any) -> str:
+    """A value of a plugin's study, which need not be a number."""
+    return f"{value:,.4g}" if isinstance(value, Real) else str(value)
+
+
 def results_table(record: Record, summary: dict[str, float]) -> Table:
     records = record.folder / "metrics.jsonl"
     tested = sum("global/test_acc" in line for line in read_lines(records)) if records.exists() else 0
     table = Table(show_header=False, box=None, padding=(0, 2))
     for name, value in summary.items():
-        label, show = SHOWN.get(name, (name.removeprefix("summary/"), "{:,.4g}".format))
+        label, show = SHOWN.get(name, (name.removeprefix("summary/"), _short))
         table.add_row(label.format(tests=min(tested, LAST)), show(value))
     return table

@@ -9,10 +9,10 @@ from fedpan_exp.report.figure import FigureResult, NoData, legend, panels
 from fedpan_exp.report.frame import each, records
 from fedpan_exp.report.style import BLUE, GREY, ORANGE, SERIES
 from fedpan_exp.studies.twin.variants import compare_variants
+from fedpan_exp.studies.twin.verdict import recorded_verdict
 
 COLUMNS = ("round", "pan/test_acc", "twin/test_acc", "pan/test_loss", "twin/test_loss", "twin/difference")
 SMALLEST = 1e-17  # shown for 0, which a log scale does not have
-VERDICTS = {True: "absorbed", False: "not absorbed"}
 
 
 def draw(runs: pd.DataFrame) -> FigureResult:
@@ -30,8 +30,7 @@ def draw_sweep(runs: pd.DataFrame) -> FigureResult:
             panel.semilogy(
                 lines["round"], differences.clip(lower=SMALLEST), "o-", color=colour, markersize=3, label=label
             )
-            verdict = VERDICTS.get(run.get("summary/absorbed"), "")
-            rows.append({"run": label, "": verdict, "largest difference": f"{differences.max():.1e}"})
+            rows.append({"run": label, "": recorded_verdict(run), "largest difference": f"{differences.max():.1e}"})
     if not rows:
         raise NoData("no run of this sweep has a twin")
     legend(panel)
@@ -43,8 +42,7 @@ def draw_run(run: pd.Series) -> FigureResult:
     lines = rounds.dropna()  # with an evaluation
     if lines.empty:
         raise NoData("the run has no twin")
-    verdict = VERDICTS.get(run.get("summary/absorbed"), "")
-    figure, axes = panels([verdict, "", "", ""], "round", size=(4.4, 2.6), columns=2)
+    figure, axes = panels([recorded_verdict(run), "", "", ""], "round", size=(4.4, 2.6), columns=2)
     for panel, name in zip(axes[:2], ("acc", "loss"), strict=True):
         panel.plot(lines["round"], lines[f"pan/test_{name}"], color=BLUE, linewidth=4, alpha=0.5, label="PAN")
         panel.plot(lines["round"], lines[f"twin/test_{name}"], color=ORANGE, linewidth=1.2, label="plain twin")

@@ -10,11 +10,14 @@ from fedpan_exp.federation import FederatedTask, Round, torchrun
 from fedpan_exp.studies.shared.setup import FederatedSetup, make_task, make_trainer, set_up
 from fedpan_exp.studies.study import Study
 from fedpan_exp.studies.twin.plain_twin import TwinMap, broken_conditions, twin_map, twin_rates
+from fedpan_exp.studies.twin.rounding import growth_of_rounding
 from fedpan_exp.studies.twin.side import make_side, restore_both
+from fedpan_exp.studies.twin.verdict import Verdict
 from fedpan_exp.system.console import print_status, progress_bar
 from fedpan_exp.system.errors import require
 from fedpan_exp.system.signals import Interrupted, StopRequest
 from fedpan_exp.tracking.record import Record
+from fedpan_exp.training import FlatParameters
 
 # Largest difference that counts as rounding: 64 bits, and 32 bits, where rounding errors grow in training.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-3}
@@ -42,10 +45,12 @@ class Twin(Study):
         task = make_task(experiment, setup)
         twin, mapped = make_twin(experiment, setup)
         tolerance, start = TOLERANCES[setup.trainer.net.weights.dtype], setup.trainer.net.weights.clone()
+        twins_start = FlatParameters(twin.trainer.net.weights, twin.trainer.net.buffers).cpu_copy()
         record.lock()
         pan, plain = (make_side(*side, experiment, record) for side in (("pan", task), ("twin", twin)))
         restore_both(pan, plain, record.metrics_bytes)
         done = pan.resume.round_idx if pan.resume else 0
+        twins_end = plain.resume.server.weights if plain.resume else twins_start.weights
         records = record.start(keep_bytes=pan.resume.records if pan.resume else 0)
         print_status("twin", f"the same network without encodings; equal up to {tolerance:g} counts as absorbed")
         if done:
@@ -53,7 +58,7 @@ class Twin(Study):
         try:
             with progress_bar("twin", experiment.fl_scene.H, done=done) as progress:
                 for ours, theirs in zip(pan.rounds(stop), plain.rounds(stop), strict=True):
-                    metrics = compare(ours, theirs, mapped, start)
+                    metrics, twins_end = compare(ours, theirs, mapped, start), theirs.server.weights
                     if experiment.evaluates(ours.index):
                         metrics |= test(ours, theirs)
                     record.write(ours.index, metrics)
@@ -64,19 +69,22 @@ class Twin(Study):
                         pan.save(ours, record.metrics_bytes)
                     progress.advance(1)
                     progress.describe(f"round {ours.index}  {describe_round(metrics)}")
+            difference = max(metrics["twin/difference"] for metrics in records)
+            rounding = None
+            if difference >= tolerance and not broken_conditions(experiment):
+                rounding = growth_of_rounding(twin, twins_start, twins_end, stop)
         except Interrupted as error:
             error.saved_round = pan.checkpoints.last_saved
             raise
-        difference = max(metrics["twin/difference"] for metrics in records)
-        is_absorbed = difference < tolerance
-        summary = {
-            "summary/final_acc": records[-1]["pan/test_acc"],
-            "summary/twin_acc": records[-1]["twin/test_acc"],
-            "summary/difference": difference,
-            "summary/absorbed": int(is_absorbed),
-        }
-        record.write_summary(summary)
-        print_status("result", describe(experiment, difference, is_absorbed))
+        verdict = Verdict(difference, tolerance, rounding)
+        record.write_summary(
+            {
+                "summary/final_acc": records[-1]["pan/test_acc"],
+                "summary/twin_acc": records[-1]["twin/test_acc"],
+                **verdict.summary(),
+            }
+        )
+        print_status("result", verdict.describe(broken_conditions(experiment)))
 
 
 def compare(ours: Round, theirs: Round, mapped: TwinMap, start: Tensor) -> dict[str, float]:
@@ -112,10 +120,3 @@ def make_twin(experiment: Experiment, setup: FederatedSetup) -> tuple[FederatedT
     trainer, mapped = make_trainer(plain, net), twin_map(pan_net)
     trainer.net.load(mapped(pan_net.weights), pan_net.buffers)
     return make_task(plain, replace(setup, trainer=trainer)), mapped
-
-
-def describe(experiment: Experiment, difference: float, is_absorbed: bool) -> str:
-    text = f"{'absorbed' if is_absorbed else 'not absorbed'}: largest difference of a weight {difference:.1e}"
-    if is_absorbed:
-        return text
-    return f"{text}; {'; '.join(broken_conditions(experiment)) or f'algorithm={experiment.algorithm.name}'}"
