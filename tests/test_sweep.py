@@ -108,6 +108,13 @@ def test_the_plan_and_the_sweep_count_the_same_experiment_once(command):
     assert "9 done, 0 started, 0 locked, 0 to do" in command("sweeps=T", *SMOKE, "plan=true").out
 
 
+def test_the_baseline_of_a_sweep_needs_no_amplitude(command):
+    swept = command("-m", "pan=off,mul", "pan.A=0.2,0.5", *SMOKE, "fl_scene.H=1")
+    assert swept.code == 0, swept.err
+    assert sorted(name.split("-")[4] for name in runs(Path())) == ["mul0.2", "mul0.5", "off"]
+    assert command("pan=off", "pan.A=0.2").code == 1  # in a single run it is a contradiction
+
+
 def test_a_plan_counts_users_if_they_are_the_clients(tmp_path):
     """fl_scene.K=0 means all users: half of 10 are in a round, not one."""
     write_femnist(tmp_path, users=10)

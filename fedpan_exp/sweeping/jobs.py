@@ -114,7 +114,7 @@ def compose_jobs(grids: Grids, master: DictConfig, loader: ConfigLoader, seed: i
         for key, override in on_command_line.items()
     }
     lines = [
-        overrides
+        _without_idle_amplitude(overrides)
         for grid in grids.expand(scale, values_typed)
         for overrides in product(parser.parse_overrides([*grid, *typed]))
     ]
@@ -129,6 +129,11 @@ def compose_jobs(grids: Grids, master: DictConfig, loader: ConfigLoader, seed: i
     if messages:
         raise InvalidJobs(list(messages), len(jobs))
     return jobs
+
+
+def _without_idle_amplitude(overrides: list[str]) -> list[str]:
+    """pan=off,mul pan.A=0.05: the baseline has no amplitude, and shares a run whatever is typed."""
+    return [override for override in overrides if "pan=off" not in overrides or not override.startswith("pan.A=")]
 
 
 def read_jobs(*args: str) -> list[Job]:
