@@ -13,10 +13,8 @@ from fedpan_exp.report.sweeps import Sweep
 from fedpan_exp.system.errors import listed, require_choice
 
 SPLIT = ("fl_scene.K", "fl_scene.alpha")  # without meaning where clients are users, as with FeMnist
-FULL_SIZE: dict[str, list[Any]] = {
-    "model.width_factor": [1.0],
-    "dataset.samples": ["all"],
-}  # in every figure of the paper
+# In every figure of the paper:
+FULL_SIZE: dict[str, list[Any]] = {"model.width_factor": [1.0], "dataset.samples": ["all"]}
 
 
 @dataclass(frozen=True)

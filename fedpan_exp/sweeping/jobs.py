@@ -133,7 +133,9 @@ def compose_jobs(grids: Grids, master: DictConfig, loader: ConfigLoader, seed: i
 
 def _without_idle_amplitude(overrides: list[str]) -> list[str]:
     """pan=off,mul pan.A=0.05: the baseline has no amplitude, and shares a run whatever is typed."""
-    return [override for override in overrides if "pan=off" not in overrides or not override.startswith("pan.A=")]
+    if "pan=off" not in overrides:
+        return overrides
+    return [override for override in overrides if not override.startswith("pan.A=")]
 
 
 def read_jobs(*args: str) -> list[Job]:
