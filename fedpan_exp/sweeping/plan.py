@@ -31,7 +31,7 @@ def show(jobs: Sequence[Job]) -> None:
         print_status("unknown", f"the cost of {len(left) - len(costs)} of these runs")
     if costs:
         seconds, disk, sent = map(sum, zip(*costs.values(), strict=True))
-        print_status("time", f"{clock(seconds)} in rounds, one run after another")
+        print_status("time", f"about {clock(seconds)} in rounds, one run after another")
         print_status("disk", f"{disk / 1e6:,.1f} MB when all runs are done")
         print_status("sent", f"{sent / 1e9:,.1f} GB between clients and server, if they were on different machines")
     if left:
