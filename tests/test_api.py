@@ -94,6 +94,13 @@ def test_importing_the_package_does_not_import_torch():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_program_may_end_in_the_middle_of_its_rounds(ranks):
+    code = f"import fedpan_exp as fp\nrounds = fp.federate(*{TINY}, 'ranks={ranks}')\nprint(next(rounds).index)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (ended.stdout, ended.stderr) == ("1\n", "")
+
+
 def children() -> set[str]:
     return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
 
