@@ -3,6 +3,8 @@
 Every mistake in a setting raises fedpan_exp.UserError with one readable line.
 """
 
+import atexit
+import weakref
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -77,7 +79,19 @@ def federate(*settings: str, verbose: bool = False) -> Generator[Round]:
     Nothing is written to disk. The server is live: test or copy what you need before the next round. A loop that ends
     early, by `break` or an exception, ends the worker processes too.
     """
-    return _rounds(experiment(*settings), verbose)  # a mistake is found by the call, not by the first round
+    return _closed_at_exit(_rounds(experiment(*settings), verbose))  # the call finds a mistake, not the first round
+
+
+def _closed_at_exit(rounds: Generator[Round]) -> Generator[Round]:
+    """If a program ends in the middle, end the workers before Python takes the modules apart that they need."""
+    reference = weakref.ref(rounds)
+
+    def close() -> None:
+        if unfinished := reference():
+            unfinished.close()
+
+    atexit.register(close)
+    return rounds
 
 
 def _rounds(chosen: Experiment, verbose: bool) -> Generator[Round]:

@@ -27,8 +27,7 @@ def federate(
     A stop request is honoured between two batches. The server and the clients' states are then still those of the
     previous round, so that a checkpoint can be saved.
     """
-    serial = SerialExecutor(task)
-    active: Executor = executor or serial
+    active: Executor = executor or SerialExecutor(task)
     server = resume.server if resume else task.init_server()
     done = resume.round_idx if resume else 0
 
@@ -44,7 +43,7 @@ def federate(
                 done = round_idx
                 yield round_
     finally:
-        active = serial  # the last round can be tested when the workers have ended
+        active = SerialExecutor(task)  # the last round can be tested when the workers have ended
 
 
 def run_round(
