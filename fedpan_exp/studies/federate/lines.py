@@ -76,7 +76,7 @@ def gain_findings(bests: Mapping[str, list[BestPan]]) -> Findings:
     """`gains` per value of the setting, and `fair gain`: corrected for choosing the best PAN, a mean per seed, because
     runs of one seed are not independent."""
     pooled = {value: pd.concat([best.gains for best in parts]) for value, parts in bests.items()}
-    each = [f"{value}: {100 * part.mean():+.2f}" for value, part in pooled.items() if len(part)]
+    each = [f"{value}: {100 * part.mean():+z.2f}" for value, part in pooled.items() if len(part)]
     fair = pd.concat([best.fair_gains for parts in bests.values() for best in parts] or [pd.Series(dtype=float)])
     return {
         "gains": ", ".join(each),
