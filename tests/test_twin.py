@@ -10,10 +10,10 @@ from fedpan_exp.config import Experiment
 from fedpan_exp.federation import federate
 from fedpan_exp.report.frame import load
 from fedpan_exp.studies.shared.setup import make_task, set_up
-from fedpan_exp.studies.twin.figure import draw
+from fedpan_exp.studies.twin.figure import draw, recorded_verdict
 from fedpan_exp.studies.twin.plain_twin import broken_conditions
 from fedpan_exp.studies.twin.study import make_twin
-from fedpan_exp.studies.twin.verdict import Verdict, recorded_verdict
+from fedpan_exp.studies.twin.verdict import Verdict
 from fedpan_exp.system.atomic_io import read_json, read_lines
 from fedpan_exp.system.errors import ConfigError
 from fedpan_exp.tracking.record import Record

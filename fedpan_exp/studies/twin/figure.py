@@ -1,6 +1,8 @@
 """A PAN network and its plain twin: two curves on top of each other, their difference below on a log scale."""
 
+from collections.abc import Mapping
 from itertools import cycle
+from typing import Any
 
 import pandas as pd
 
@@ -9,7 +11,6 @@ from fedpan_exp.report.figure import FigureResult, NoData, legend, panels
 from fedpan_exp.report.frame import each, records
 from fedpan_exp.report.style import BLUE, GREY, ORANGE, SERIES
 from fedpan_exp.studies.twin.variants import compare_variants
-from fedpan_exp.studies.twin.verdict import recorded_verdict
 
 COLUMNS = ("round", "pan/test_acc", "twin/test_acc", "pan/test_loss", "twin/test_loss", "twin/difference")
 SMALLEST = 1e-17  # shown for 0, which a log scale does not have
@@ -35,6 +36,13 @@ def draw_sweep(runs: pd.DataFrame) -> FigureResult:
         raise NoData("no run of this sweep has a twin")
     legend(panel)
     return FigureResult(figure, pd.DataFrame(rows))
+
+
+def recorded_verdict(run: Mapping[str, Any]) -> str:
+    """The verdict of a row of the table of runs; empty if the run has not ended."""
+    if pd.notna(absorbed := run.get("summary/absorbed")):
+        return "absorbed" if absorbed else "not absorbed"
+    return "undecided" if pd.notna(run.get("summary/rounding")) else ""
 
 
 def draw_run(run: pd.Series) -> FigureResult:

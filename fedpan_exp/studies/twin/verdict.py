@@ -1,10 +1,7 @@
 """What a twin study finds: absorbed, not absorbed, or undecided."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -31,10 +28,3 @@ class Verdict:
         if self.rounding is not None:
             return f"{text}, by rounding alone {self.rounding:.1e}"
         return "; ".join([text, *(broken_conditions if str(self) == "not absorbed" else ())])
-
-
-def recorded_verdict(run: Mapping[str, Any]) -> str:
-    """The verdict of a row of the table of runs; empty if the run has not ended."""
-    if pd.notna(absorbed := run.get("summary/absorbed")):
-        return "absorbed" if absorbed else "not absorbed"
-    return "undecided" if pd.notna(run.get("summary/rounding")) else ""
