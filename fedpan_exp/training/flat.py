@@ -97,9 +97,12 @@ class FlatNet:
 
     @torch.no_grad()
     def clear_frozen_gradients(self) -> None:
+        """Set the gradients of frozen entries to 0."""
         for parameter, clear in self.masked:
             if parameter.grad is not None:
-                clear(parameter.grad.data)  # `data` counts its changes apart: a bound of the norm stays one (onednn)
+                # This only shortens a gradient. Through `data` it does not count as a change, so that the bound that a
+                # wide layer knows of the norm (onednn.py) remains in use.
+                clear(parameter.grad.data)
 
     def frozen_features(self, weights: Tensor, buffers: Tensor) -> Callable[[Tensor], Tensor]:
         """The features the network would compute with other weights: in eval mode, without gradients."""

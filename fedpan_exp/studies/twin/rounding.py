@@ -12,9 +12,7 @@ from fedpan_exp.training import FlatParameters
 def growth_of_rounding(task: FederatedTask, start: FlatParameters, end: Tensor, stop: StopRequest) -> float:
     """Train again, from a start that differs in the last bit; return the largest difference of a weight at the end."""
     epsilon = torch.finfo(start.weights.dtype).eps
-    print_status(
-        "control", f"the twin again, from a start that differs by {epsilon:.1e}: how much rounding errors grow"
-    )
+    print_status("control", f"how far rounding errors grow: the twin again, from a start that differs by {epsilon:.1e}")
     task.trainer.net.load(start.weights * (1 + epsilon), start.buffers)
     with progress_bar("control", task.scene.H) as progress:
         for round_ in federate(task, SerialExecutor(task, stop=stop)):

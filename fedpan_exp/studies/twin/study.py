@@ -70,8 +70,8 @@ class Twin(Study):
                     progress.advance(1)
                     progress.describe(f"round {ours.index}  {describe_round(metrics)}")
             difference = max(metrics["twin/difference"] for metrics in records)
-            rounding = None
-            if difference >= tolerance and not broken_conditions(experiment):
+            broken, rounding = broken_conditions(experiment), None
+            if difference >= tolerance and not broken:
                 rounding = growth_of_rounding(twin, twins_start, twins_end, stop)
         except Interrupted as error:
             error.saved_round = pan.checkpoints.last_saved
@@ -84,7 +84,7 @@ class Twin(Study):
                 **verdict.summary(),
             }
         )
-        print_status("result", verdict.describe(broken_conditions(experiment)))
+        print_status("result", verdict.describe(broken))
 
 
 def compare(ours: Round, theirs: Round, mapped: TwinMap, start: Tensor) -> dict[str, float]:
