@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -364,3 +365,9 @@ def test_a_study_shows_the_settings_it_chose(command):
     ended = command("study=divergence", "dataset=digits", *SMALL[1:], "fl_scene.H=1", "fl_scene.E=1", "fl_scene.K=10")
     assert ended.code == 0, ended.err
     assert chosen(ended.out) == [probes]
+
+
+def test_a_finished_run_shows_the_target_that_it_had(command):
+    for target in (0.015, 0.9):  # at the first test, and none that counts: the run is finished
+        shown = command("dataset=digits", "model.width=16", "fl_scene.K=5", "fl_scene.H=1", f"target_acc={target}")
+        assert re.search(r"rounds to an accuracy of 1\.5% +1 ", shown.out), shown.err

@@ -1,6 +1,6 @@
 """Every command and every piece of Python in README, docs and --help is executed: as typed, but with less work.
 
-Single runs train a small network on digits; sweeps are planned, as their jobs are run in tests/test_sweep.py.
+Single runs train a small network on digits; sweeps are planned, as their jobs are run in tests/test_sweep_files.py.
 docs/log.md and docs/decisions.md record what was done, and are no instructions.
 """
 
@@ -184,9 +184,8 @@ def test_a_documented_command_runs(command, place, tmp_path, monkeypatch, capsys
     monkeypatch.chdir(place)
     if "--watch" in command:
         monkeypatch.setattr("time.sleep", interrupt)
-    monkeypatch.setattr(
-        "fedpan_exp.sweeping.plan.estimate_costs", lambda jobs: [None] * len(jobs)
-    )  # tests/test_sweep.py estimates
+    # Estimating takes long; tests/test_plan.py does it.
+    monkeypatch.setattr("fedpan_exp.sweeping.plan.estimate_costs", lambda jobs: [None] * len(jobs))
     if " new " in command:
         monkeypatch.chdir(tmp_path)
     parent = (place / "RUN").readlink().name

@@ -1,4 +1,4 @@
-"""Sweeps: all jobs checked first, planned, each experiment run once, shared between processes, resumed."""
+"""Sweeps: all jobs checked first, each experiment run once, shared between processes, resumed."""
 
 import os
 import re
@@ -13,44 +13,24 @@ from pathlib import Path
 
 import hydra
 import pytest
-import yaml
 from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.plugins import Plugins
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, RunMode
-from official_files import write_femnist
 from processes import child, ended, wait_for
-from run_folders import is_drawn
+from sweep_runs import SMOKE, runs, status
 
-from conftest import experiment
-from fedpan_exp.config import compose
-from fedpan_exp.config.sweep_file import GRID_KEYS
-from fedpan_exp.report.collect import paper_figures
-from fedpan_exp.report.frame import load
-from fedpan_exp.report.sweeps import read_sweeps
-from fedpan_exp.sweeping import cost, manifest
-from fedpan_exp.sweeping.grids import Grids
+from fedpan_exp.sweeping import manifest
 from fedpan_exp.sweeping.jobs import read_jobs
 from fedpan_exp.sweeping.progress import SweepProgress
-from fedpan_exp.sweeping.stand_ins import NARROW
 from fedpan_exp.system.atomic_io import read_json, read_lines, write_json
 from fedpan_exp.system.errors import ConfigError
-from fedpan_exp.system.paths import CONF, SWEEPS
+from fedpan_exp.system.paths import CONF
 from fedpan_exp.tracking.record import Record
 from fedpan_exp.tracking.runs import find_runs
 
-SMOKE = ("scale=smoke", "model.width=16")
 DIVERGING = ("training.clip=null", "training.warmup=none", "fl_scene.E=3")  # with a large learning rate
-
-
-def runs(folder: Path) -> dict[str, Path]:
-    return {path.name: path for path in (folder / "runs").glob("federate-*")}
-
-
-def job_lines(out: str) -> list[str]:
-    """The lines on single runs."""
-    return re.findall(r"^sweep  \d+/\d+  .*$", out, re.MULTILINE)
 
 
 def test_all_errors_of_a_sweep_are_reported_before_the_first_job_starts(command):
@@ -79,80 +59,11 @@ def test_incompatible_settings_are_reported_before_the_first_job_starts(command)
     assert not Path("runs").exists()
 
 
-@pytest.mark.slow
-def test_the_plan_and_the_sweep_count_the_same_experiment_once(command):
-    """T does not apply when PANs are off, and T=8, 16 and 32 have no effect at width 16: 21 jobs are 9 runs."""
-    planned = command("sweeps=T", *SMOKE, "plan=True")
-    assert planned.code == 0, planned.err
-    assert "21, of which 12 repeat another job's experiment: 9 runs" in planned.out
-    assert "0 done, 0 started, 0 locked, 9 to do" in planned.out
-    (kind,) = planned.out.split("\n\n")[-1].splitlines()[1:]
-    assert re.fullmatch(r"federate +digits +mlp +\d +9 +\d:\d\d", kind.strip()), kind
-    assert not Path("runs").exists()
-
-    swept = command("sweeps=T", *SMOKE)
-    assert swept.code == 0, swept.err
-    assert len(runs(Path())) == 9
-    assert len([name for name in runs(Path()) if "-off-" in name]) == 1
-    assert "sweep  T, 21 jobs share 9 runs, 0 finished before\n" in swept.out
-    lines = job_lines(swept.out)
-    assert len(lines) == 9
-    assert re.fullmatch(r"sweep  2/9  pan=add  pan\.T=1   +\d+\.\d\d%  \d:\d\d  \d:\d\d left", lines[1])
-    assert re.fullmatch(r"sweep  9/9  pan=mul  pan\.T=12  +\d+\.\d\d%  \d:\d\d", lines[-1])
-    assert "  algorithm " not in swept.out  # the settings are in config.yaml
-
-    again = command("sweeps=T", *SMOKE)
-    assert again.code == 0
-    assert [line.endswith("%  done before") for line in job_lines(again.out)] == [True] * 9
-    assert job_lines(again.out)[1].startswith("sweep  2/9  ")
-    assert "9 done, 0 started, 0 locked, 0 to do" in command("sweeps=T", *SMOKE, "plan=true").out
-
-
 def test_the_baseline_of_a_sweep_needs_no_amplitude(command):
     swept = command("-m", "pan=off,mul", "pan.A=0.2,0.5", *SMOKE, "fl_scene.H=1")
     assert swept.code == 0, swept.err
     assert sorted(name.split("-")[4] for name in runs(Path())) == ["mul0.2", "mul0.5", "off"]
     assert command("pan=off", "pan.A=0.2").code == 1  # in a single run it is a contradiction
-
-
-def test_a_plan_counts_users_if_they_are_the_clients(tmp_path):
-    """fl_scene.K=0 means all users: half of 10 are in a round, not one."""
-    write_femnist(tmp_path, users=10)
-    settings = (
-        "dataset.user_share=1",
-        "model.width=8",
-        "fl_scene.R=0.5",
-        "fl_scene.H=3",
-        "fl_scene.E=1",
-        f"runs={tmp_path}",
-    )
-    (job,) = read_jobs("dataset=femnist", f"dataset.root={tmp_path}", *settings)
-    assert job.experiment.fl_scene.K == 0
-    (estimate,) = cost.estimate_costs([job])
-    per_client = cost.count_work(job.experiment, clients=10).sent_bytes
-    assert estimate.sent_bytes == 3 * 5 * per_client
-
-
-def test_a_plan_takes_the_speed_of_earlier_runs(command):
-    (folder,) = command(*SMOKE, "fl_scene.H=3").runs
-    rounds = read_lines(folder / "metrics.jsonl")
-    (sample_s,) = cost.earlier_speeds({folder.parent}).values()
-    assert sample_s == pytest.approx(
-        sum(each["time/round_s"] for each in rounds) / sum(each["train/samples"] for each in rounds)
-    )
-    (job,) = read_jobs(*SMOKE, "fl_scene.H=6")
-    (estimate,) = cost.estimate_costs([job])
-    scene = job.experiment.fl_scene
-    samples = 6 * scene.cohort_size(scene.K) * scene.local_samples(1437 / scene.K)
-    assert estimate.seconds == pytest.approx(samples * sample_s)
-
-
-def test_a_plan_counts_the_training_of_the_server():
-    jobs = read_jobs(*SMOKE, "algorithm=feddf", "fl_scene.reserve=0.1", "algorithm.B=32", "algorithm.steps=0,70")
-    clients_only, both = cost.estimate_costs(jobs)  # timed once
-    scene = jobs[0].experiment.fl_scene
-    visited = scene.cohort_size(scene.K) * scene.local_samples(1437 * 0.9 / scene.K)
-    assert both.seconds / clients_only.seconds == pytest.approx(1 + 70 * 32 / visited)
 
 
 def test_commands_that_add_to_a_sweep_at_once_lose_no_run(tmp_path):
@@ -192,140 +103,6 @@ def test_a_run_that_ends_while_others_are_polled_is_shown_once(command, capsys):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(look, range(8)))
     assert len(capsys.readouterr().out.splitlines()) == 3
-
-
-def test_a_plan_counts_the_rounds_that_are_left(command):
-    assert command(*SMOKE, "fl_scene.H=3").code == 0
-    for setting, rounds, state in (("rerun=false", 0, "1 done"), ("rerun=true", 3, "0 started, 0 locked, 1 to do")):
-        (job,) = read_jobs(*SMOKE, "fl_scene.H=3", setting)
-        assert job.rounds_left == rounds
-        assert state in command(*SMOKE, "fl_scene.H=3", setting, "plan=true").out
-
-
-def test_a_plan_ignores_folders_that_are_no_runs(command):
-    (folder,) = command(*SMOKE, "fl_scene.H=2").runs
-    for content in ("a: 1", "[1, 2]"):
-        (folder / "config.yaml").write_text(content)
-        assert command(*SMOKE, "fl_scene.H=3", "plan=true").code == 0
-
-
-SWEPT = sorted(path.stem for path in SWEEPS.glob("*.yaml"))
-
-
-def end(override: str, which: int) -> str:
-    """Reduce a swept override to its first or last value."""
-    name, _, values = override.partition("=")
-    return override if values.startswith("[") else f"{name}={values.split(',')[which]}"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("scale", "which"),
-    [("laptop", -1), ("paper", 0), ("smoke", -1)],
-)
-@pytest.mark.parametrize("sweep", SWEPT)
-def test_every_sweep_composes(sweep, scale, which):
-    """One job of each grid; the others are composed when the sweep runs."""
-    content = yaml.safe_load((SWEEPS / f"{sweep}.yaml").read_text())
-    grids = Grids(**{key: content.get(key) for key in GRID_KEYS})
-    alone = [] if sweep == "search" else ["hydra.sweeper.file=null"]
-    for overrides in grids.expand(scale, {}):
-        job = [end(override, which) for override in overrides]
-        if sweep == "search":  # has no jobs before it starts
-            assert experiment(f"sweeps={sweep}", f"scale={scale}", *job).scale == scale
-            continue
-        (job,) = read_jobs(f"sweeps={sweep}", f"scale={scale}", *alone, *job)
-        assert job.experiment.scale == scale
-        assert job.experiment.fl_scene.H == 2 or scale != "smoke"
-
-
-@pytest.mark.parametrize("sweep", SWEPT)
-def test_every_sweep_has_a_description(sweep):
-    text = (SWEEPS / f"{sweep}.yaml").read_text()
-    assert f"#   python -m fedpan_exp sweeps={sweep}" in text
-    assert "# Paper" in text
-
-
-def test_a_laptop_keeps_the_kind_of_network_and_what_a_sweep_varies():
-    def at_laptop(grid: dict, **of_file: dict) -> set[str]:
-        ((*overrides,),) = Grids([grid], scales={"laptop": of_file} if of_file else None).expand("laptop", {})
-        return set(overrides)
-
-    narrow = {"dataset=cifar10", "model=vgg9", *(f"{key}={value}" for key, value in NARROW.items())}
-    varied = at_laptop({"dataset": "cinic10", "fl_scene.alpha": "10,1"})
-    assert narrow | {"fl_scene.alpha=10,1", "fl_scene.K=20", "fl_scene.H=40"} <= varied
-    own_scene = at_laptop({"dataset": "cifar10", "model": "resnet20", "fl_scene": "cross_silo"}, study_E=5)
-    assert own_scene == narrow - {"model=vgg9"} | {"model=resnet20", "fl_scene=cross_silo", "study_E=5"}
-    assert at_laptop({"dataset": "femnist"}) == {"dataset=mnist", "model=mlp"}
-    assert at_laptop({"dataset": "svhn", "model": "vgg13"}, dataset="svhn") == {"dataset=svhn", "model=vgg13"}
-    assert at_laptop({"pan": "off"}) == {"pan=off"}
-
-
-@pytest.mark.parametrize(
-    ("typed", "expected"),
-    [
-        ("dataset=mnist model=mlp", {("mnist", "mlp")}),
-        ("dataset=mnist", {("mnist", "mlp")}),
-        ("dataset=cifar10", {("cifar10", "mlp"), ("cifar10", "vgg9")}),
-        ("dataset=mnist,cifar10 model=mlp", {("mnist", "mlp"), ("cifar10", "mlp")}),
-        ("model=mlp", {("mnist", "mlp"), ("cifar10", "mlp")}),
-    ],
-)
-def test_what_stands_in_at_a_laptop_follows_what_is_typed(typed, expected):
-    """sweeps=ot has MNIST with an MLP and CIFAR-10 with VGG9, which a laptop narrows."""
-    jobs = read_jobs("sweeps=ot", "scale=laptop", *typed.split())
-    assert {(job.experiment.dataset.name, job.experiment.model.name) for job in jobs} == expected
-
-
-FEWER = {  # sweep, or the start of its name -> settings that make it smaller
-    "compare_noniid": ("algorithm=fedavg,scaffold", "pan=off,mul"),
-    "compare_alpha": ("algorithm=fedavg,scaffold", "pan=off,mul"),
-    "compare_scenes": ("fl_scene.K=10,20", "fl_scene.E=1,2"),
-    "K": ("fl_scene.K=10,20",),
-    "E": ("fl_scene.E=1,2",),
-    "absorb": ("model.width=32",),  # their probes match networks
-    "controls": ("model.width=32",),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sweep", [sweep for sweep in SWEPT if sweep != "search"])
-def test_every_sweep_runs_at_the_smallest_scale_and_is_drawn(command, tmp_path_factory, sweep):
-    """All sweeps use one folder, as a user would, so shared runs are run once. Two of five algorithms are enough."""
-    base = tmp_path_factory.getbasetemp()  # one per worker; without workers its parent is shared by all sessions
-    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "smoke"
-    fewer = next((overrides for prefix, overrides in FEWER.items() if sweep.startswith(prefix)), ())
-    # Here a sweep must run and be drawn, not learn.
-    little_work = ("fl_scene.B=64", "dataset.samples=600", "fl_scene.min_samples=2")
-    swept = command(f"sweeps={sweep}", "scale=smoke", f"runs={shared}", *little_work, *fewer)
-    assert swept.code == 0, swept.err
-    folders = {shared / job["run"] for job in read_json(shared / ".sweeps" / f"{sweep}-smoke.json")["jobs"]}
-    wait_for(lambda: {status(folder) for folder in folders} == {"done"}, every=0.5)  # another sweep may still run some
-    sweeps, _ = read_sweeps([shared], load(shared))
-    (this_sweep,) = (one for one in sweeps if one.name == sweep)
-    (paper_figure,) = (paper_figure for paper_figure in paper_figures() if paper_figure.name == sweep)
-    result = paper_figure.draw(this_sweep)
-    assert is_drawn(result.figure)
-    assert len(result.table)
-
-
-def test_a_vgg_learns_at_the_smallest_scale(command):
-    """Narrow, with He's initialisation: near chance, PANs off and on would agree to every digit."""
-    swept = command("sweeps=wdiv_cifar_5", "scale=smoke", "fl_scene.alpha=1")
-    assert swept.code == 0, swept.err
-    off, on = (read_json(path / "summary.json")["summary/best_acc"] for path in swept.runs)
-    assert min(off, on) > 0.3
-    assert off != on
-
-
-def test_every_paper_figure_has_a_sweep_and_every_sweep_a_figure():
-    assert len(paper_figures()) == 40
-    assert sorted(paper_figure.name for paper_figure in paper_figures()) == sorted(set(SWEPT) - {"search"})
-
-
-def test_a_setting_on_the_command_line_replaces_the_grid():
-    (only,) = read_jobs("sweeps=alpha", "pan=add", "fl_scene.alpha=3")
-    assert (only.experiment.pan.mode, only.experiment.fl_scene.alpha, only.experiment.fl_scene.H) == ("add", 3, 200)
 
 
 def test_a_sweep_records_the_runs_it_covers(command):
@@ -387,40 +164,6 @@ def test_one_job_of_a_sweep_can_be_run_alone(command):
     assert command("hydra.mode=RUN", "sweeps=T", *SMOKE, "pan=mul", "pan.T=4").code == 0
     (only,) = runs(Path()).values()
     assert "mul0.1" in only.name
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("grids: []", "grids in sweeps/mine.yaml must be a list of settings and their values, got []"),
-        (
-            "grids: {pan: off}",
-            "grids in sweeps/mine.yaml must be a list of settings and their values, got {'pan': False}",
-        ),
-        ("grids: [{pan.A: }]", "pan.A in sweeps/mine.yaml must have values, got none"),
-        ("grids: [{pan: mul}]\nfor_each: 3", "for_each in sweeps/mine.yaml must be a list of settings and their values, got 3"),
-        ("grids: [{pan: mul}]\nscales: {smok: {seed: 1}}", "a scale in sweeps/mine.yaml must be paper, laptop or smoke, got smok; did you mean smoke?"),
-        ("grids: [{pan: mul, scales: 5}]", "scales in sweeps/mine.yaml must be settings and their values, got 5"),
-        ("grids: [{pan: mul, scales: }]", "scales in sweeps/mine.yaml must have values, got none"),
-        ("grid: [{pan: mul}]", "grid in sweeps/mine.yaml is not a setting; did you mean grids?"),
-        ("grids: [{pan: mul}]\nfl_scene: {h: 3}", "fl_scene.h in sweeps/mine.yaml is not a setting; fl_scene has K, R, E, steps, H, alpha, B, partition, file, shards, samples, min_samples, small_clients, local_test, reserve, averaging, bn_statistics and client_memory"),
-        ("grids: [{pan.Z: 3}]", "pan.Z is not a setting; pan has mode, A, T, encoding, placement, per_client, own_share, order and n_fix"),
-        ("grids: [{seed: '0,1,x'}]", "seed must be a whole number, got x; nothing was started, though 2 other jobs are valid"),
-        ("[1, 2]", "mine.yaml must be settings and their values, got [1, 2]"),
-        ("a: [", "mine.yaml must be a YAML file, got an error: while parsing a flow node"),
-    ],
-)  # fmt: skip
-def test_an_invalid_sweep_file(tmp_path, monkeypatch, command, content, message):
-    folder = tmp_path / "sweeps"
-    folder.mkdir()
-    (folder / "mine.yaml").write_text(f"# Mine\n{content}\n")
-    monkeypatch.setattr(compose, "SWEEPS", folder)
-    ended = command("sweeps=mine", *SMOKE)
-    assert ended.code == 1
-    assert ended.err.startswith("fedpan_exp: ")
-    assert ended.err.endswith(f"{message}\n")
-    assert len(ended.err.splitlines()) == 1
-    assert not Path("runs").exists()
 
 
 def test_hydra_instantiates_the_sweeper():
@@ -637,18 +380,3 @@ def test_a_launcher_without_its_package(command):
         1,
         "fedpan_exp: hydra/launcher/ray needs its package: pip install hydra-ray-launcher\n",
     )
-
-
-@pytest.mark.parametrize("file", sorted((SWEEPS / "wandb").glob("*.yaml")), ids=lambda file: file.stem)
-def test_wandb_sweeps_name_settings_and_metrics_that_exist(file):
-    content = yaml.safe_load(file.read_text())
-    ranges = content["parameters"].items()
-    for which in (0, -1):
-        overrides = [f"{name}={[*options.get('values', ()), options.get('max')][which]}" for name, options in ranges]
-        experiment(*(override for override in overrides if not override.endswith("=None")))
-    assert content["metric"]["name"] == "summary/last5_acc"
-    assert content["command"][-1] == "${args_no_hyphens}"
-
-
-def status(folder: Path) -> str:
-    return read_json(folder / "status.json").get("status", "not started")

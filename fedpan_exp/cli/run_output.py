@@ -14,6 +14,7 @@ from fedpan_exp.system.console import clock, console, print_status
 from fedpan_exp.system.errors import Diverged
 from fedpan_exp.tracking.logs import flat
 from fedpan_exp.tracking.record import Record
+from fedpan_exp.tracking.runs import RunEntry
 
 NEAR_CHANCE = 1.5  # times the accuracy of guessing
 
@@ -31,7 +32,7 @@ SHOWN = {  # key of the summary -> label and format
     "summary/rounds": ("rounds", "{:,}".format),
     "summary/comm/up_bytes": ("sent by clients", lambda value: f"{value / 1e6:,.1f} MB"),
     "summary/comm/down_bytes": ("sent to clients", lambda value: f"{value / 1e6:,.1f} MB"),
-    "summary/rounds_to_target": ("rounds to the target accuracy", "{:,}".format),
+    "summary/rounds_to_target": ("rounds to an accuracy of {target:g}%", "{:,}".format),
     "summary/bytes_to_target": ("sent until then", lambda value: f"{value / 1e6:,.1f} MB"),
     "summary/time/round_s": ("time in rounds", clock),
 }
@@ -96,8 +97,9 @@ def _short(value: Any) -> str:
 def results_table(record: Record, summary: dict[str, float]) -> Table:
     records = record.folder / "metrics.jsonl"
     tested = sum("global/test_acc" in line for line in read_lines(records)) if records.exists() else 0
+    target = RunEntry(record.folder).settings.get("target_acc", 0)  # of the run, which may have ended with another one
     table = Table(show_header=False, box=None, padding=(0, 2))
     for name, value in summary.items():
         label, show = SHOWN.get(name, (name.removeprefix("summary/"), _short))
-        table.add_row(label.format(tests=min(tested, LAST)), show(value))
+        table.add_row(label.format(tests=min(tested, LAST), target=100 * target), show(value))
     return table
